@@ -199,7 +199,7 @@ static int apply_rung(struct ctx *c)
 	char number[40], *all;
 
 	if (!c->r->array)
-		return err_set(c->e, ERR_INTERNAL, "rung: the job is no member");
+		return err_set(c->e, ERR_INTERNAL, "rung: the job is not a member of an array");
 	/* JSON null stands for NaN, which is worse than any number. */
 	snprintf(number, sizeof(number), "%.17g", cJSON_IsNumber(v) ? v->valuedouble : NAN);
 	all = xasprintf("%s%s%s", c->r->rungs ? c->r->rungs : "", c->r->rungs ? " " : "", number);

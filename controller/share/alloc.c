@@ -1,5 +1,5 @@
 /*
- * alloc: between the core and the scheduler library: jobs and nodes in, decisions out.
+ * alloc: feeds jobs to the scheduler library and returns its decisions. decide.c carries them out.
  */
 #include "controller/share/alloc.h"
 
@@ -26,11 +26,12 @@
 #include "controller/state/observer.h"
 #include "controller/state/turn.h"
 
-/* Jobs of different limits are of different kinds to the library, which costs memory and time: a million jobs
- * of a million limits are to be a few hundred kinds. So it is told them rounded up, by 3 % at most. */
+/* Significant binary digits of a time limit that the library gets, rounded up by 3 % at most. Each distinct
+ * limit makes a kind of job in the library, which costs memory and time. A million jobs with a million limits
+ * become a few hundred kinds. */
 #define LIMIT_BITS 6
 
-struct wishes { /* a job as the library takes it, with what that borrows */
+struct wishes { /* a job for the library, and the memory that it borrows */
 	struct sched_job in;
 	struct sched_group *groups;
 	struct sched_dep deps[SPEC_MAX_AFTER];
@@ -61,7 +62,7 @@ uint64_t alloc_limit_s(const struct core *c, const struct cjob *j, const struct 
 	return round_up_bits(s, LIMIT_BITS);
 }
 
-/* 0: as its limit says, also where the user gave one. Follows S-231. */
+/* Returns the time in seconds that the job is believed to take; 0: its time limit. Follows S-231. */
 static uint64_t believed_limit_s(const struct core *c, const struct job_spec *spec, const struct cjob *j,
                                  const char *owner)
 {
@@ -70,7 +71,7 @@ static uint64_t believed_limit_s(const struct core *c, const struct job_spec *sp
 	return believed_s(c, owner, j ? j->r.name : spec->name);
 }
 
-/* Without a condition the nearest is preferred, whatever the span. Follows S-127. */
+/* Returns the required span. Without a condition the span is only a preference. Follows S-127. */
 static enum sched_span span_of(const struct job_spec *s)
 {
 	if (!s->span || !s->span_hard)
@@ -80,7 +81,7 @@ static enum sched_span span_of(const struct job_spec *s)
 	                                      : SCHED_SPAN_PREFER; /* node: one instance */
 }
 
-/* j NULL: one that is not there yet, of that owner. */
+/* Fills w. j NULL: a job of that owner that is not submitted yet. */
 static void wishes_init(struct core *c, struct wishes *w, const struct job_spec *spec, const struct cjob *j,
                         const char *owner)
 {
@@ -96,7 +97,7 @@ static void wishes_init(struct core *c, struct wishes *w, const struct job_spec 
 		    .ranks = spec->groups[i].ranks_per_instance,
 		    .cpus_per_rank = spec->groups[i].cpus_per_rank,
 		};
-	/* Users stand below queues as "@name": no queue can be called so. */
+	/* A user is "@name" below a queue; no queue can have such a name. */
 	snprintf(w->owner, sizeof(w->owner), "@%s", owner && *owner ? owner : "nobody");
 	w->in = (struct sched_job){
 	    .id = j ? j->r.id : c->next_job_id + 1,
@@ -164,7 +165,7 @@ size_t alloc_resume(struct core *c, const struct job_spec *s, const struct cjob 
 	return n;
 }
 
-/* It would start in place of others that another order lets start now: that is taken back. */
+/* Returns a decided job to the queue, because the pass served only to try another job. */
 static void undo_decision(struct core *c, uint64_t job)
 {
 	struct cjob *j = job_find(c, job);
@@ -178,13 +179,13 @@ static void undo_decision(struct core *c, uint64_t job)
 	spec_destroy(s);
 }
 
-/* Would it start at once? Then f says where, as it would be. */
+/* Returns 1 when the job would start now; f then has the places. */
 static int try_now(struct core *c, uint64_t id, struct sched_forecast *f)
 {
 	struct sched_decision *d;
 	int now;
 
-	if (c->sched_dirty || c->failing) /* others come first, and it is not decided yet which */
+	if (c->sched_dirty || c->failing) /* a pass is due, so other jobs may come first */
 		return 0;
 	d = sched_step(c->sched);
 	if (!d)
@@ -239,7 +240,7 @@ static void remember_avoider(struct core *c, uint64_t id)
 	c->avoiders[c->n_avoiders++] = id;
 }
 
-/* Since when it waits. A member waits anew when the whole that was held is released. */
+/* Returns since when the job waits. The release of a held array starts the wait of its members again. */
 static uint64_t waits_since(const struct core *c, const struct cjob *j)
 {
 	const struct cjob *whole = j->r.array ? job_find(c, j->r.array) : NULL;
@@ -247,9 +248,8 @@ static uint64_t waits_since(const struct core *c, const struct cjob *j)
 	return whole && whole->r.queued_us > j->r.queued_us ? whole->r.queued_us : j->r.queued_us;
 }
 
-/* When its wait is over, by the boot clock. That is made out once for each time that it is queued: a wall
- * clock that is set meanwhile changes nothing. Only a new controller goes by the wall clock, to count what
- * passed before it. */
+/* Sets the end of the longest wait by the boot clock, once each time that the job is queued, so that a change
+ * of the wall clock has no effect. A new hearthd uses the wall clock to count the wait before its start. */
 static void wait_begin(struct core *c, struct cjob *j, uint64_t max_wait_s)
 {
 	uint64_t now = now_real(c), limit = max_wait_s * 1000000, since = waits_since(c, j),
@@ -280,7 +280,7 @@ void wait_review(struct core *c, struct cjob *j)
 	}
 	sched_explain(c->sched, j->r.id, &r);
 	text_add(&reason, "waited for %s, its limit (limits.max_wait_s)%s%s",
-	         str_duration(j->max_wait_s, span, sizeof(span)), r.text[0] ? ": it " : "", r.text);
+	         str_duration(j->max_wait_s, span, sizeof(span)), r.text[0] ? "; the last reason: " : "", r.text);
 	alloc_unqueue(c, j);
 	d = cJSON_CreateObject();
 	json_add_str(d, "status", state_name(STATE_JOB, JOB_FAILED));
@@ -303,8 +303,8 @@ void alloc_queue(struct core *c, struct cjob *j, const struct job_spec *spec)
 	if (j->avoid) {
 		w.in.avoid = (const char *const *)j->avoid->v;
 		remember_avoider(c, j->r.id);
-		/* A node that failed is avoided where there is another; alone it gets another chance, the number of
-		 * replacements is bounded. */
+		/* The job avoids a node that failed while another node fits. Without another it may use that node
+		 * again, because the number of replacements is bounded. */
 		if (!sched_placeable(c->sched, &w.in, &r))
 			w.in.avoid = NULL;
 	}
@@ -360,7 +360,7 @@ void alloc_release(struct core *c, struct cjob *j, uint64_t node)
 	c->sched_dirty = 1;
 }
 
-/* Nodes came, went or changed: may those that failed before be avoided now, or must they be taken again? */
+/* Queues the jobs that avoid nodes again after nodes changed: the nodes to avoid may differ now. */
 static void review_avoiders(struct core *c)
 {
 	uint32_t n = 0;
@@ -409,7 +409,7 @@ void alloc_before_event(struct core *c, const struct cjob *j, enum event_type t,
 	}
 }
 
-/* A kept place comes without anything else happening. One whose time was seen is not waited for again. */
+/* A reserved place becomes free by time alone. A time that alloc_tick has seen does not count again. */
 uint64_t alloc_next_us(const struct core *c)
 {
 	uint64_t at = sched_next_kept(c->sched);
@@ -421,9 +421,9 @@ uint64_t alloc_next_us(const struct core *c)
 	return at == UINT64_MAX || at <= c->sched_base_s ? UINT64_MAX : (at - c->sched_base_s) * 1000000;
 }
 
-/* Passes of one second are one walk, which keeps its place for whom it was kept for first. What came since
- * may go before that job: it is looked at once more when the second is over. */
-static void pass_over(struct core *c)
+/* Ends a pass. All passes of one second keep the reservation of the first one. A job that came since may go
+ * first, so another pass is due in the next second. */
+static void end_pass(struct core *c)
 {
 	uint64_t now = sched_clock(c->sched);
 
@@ -465,6 +465,6 @@ struct sched_decision *alloc_step(struct core *c, int n)
 	}
 	d = sched_step(c->sched);
 	if (!d)
-		pass_over(c);
+		end_pass(c);
 	return d;
 }

@@ -1,11 +1,12 @@
 /*
  * await: jobs that wait for other jobs ("after" in job.json).
  *
- * What a job waits for stands in its specification; whether that has come to pass follows from the records of
- * the other jobs, so nothing of it is kept on its own and a restart finds the same. A job waits for jobs that
- * were there when it was submitted, so there are no circles. What is open is given to the scheduler library,
- * which tells what was settled; a job whose wait can never end is stopped with that reason, and so may stop
- * those that wait for it.
+ * The specification of a job names the jobs that it waits for. The records of those jobs decide whether the
+ * wait is over. Nothing else is stored, so a restart comes to the same result. A job waits only for jobs that
+ * were submitted before it, so there are no circles.
+ *
+ * The scheduler library gets the open waits and reports the settled ones. A job whose wait can never end is
+ * stopped with that reason, which may stop the jobs that wait for it.
  */
 #include "controller/share/await.h"
 
@@ -28,7 +29,7 @@ enum wait { WAIT_OPEN, WAIT_OVER, WAIT_NEVER };
 static const char *const wanted_text[] = {
     [SPEC_AFTER_ANY] = "to end", [SPEC_AFTER_OK] = "to end well", [SPEC_AFTER_START] = "to start"};
 
-/* Status and attempts of a job, in memory or not. */
+/* Finds status and attempts of a job, in memory or in the store. */
 static int look_up(struct core *c, uint64_t id, enum job_status *status, uint32_t *attempts, struct err *e)
 {
 	const struct cjob *j = job_find(c, id);
@@ -51,7 +52,7 @@ static int look_up(struct core *c, uint64_t id, enum job_status *status, uint32_
 	*attempts = row.members ? row.started_us != 0 : row.attempts;
 	job_row_fini(&row);
 	if (st < 0)
-		return err_set(e, ERR_INTERNAL, "job %" PRIu64 " is in no known status", id);
+		return err_set(e, ERR_INTERNAL, "job %" PRIu64 " has an unknown status", id);
 	*status = (enum job_status)st;
 	return 0;
 }
@@ -77,7 +78,7 @@ static int state_of(struct core *c, const struct spec_after *a, enum wait *out, 
 /* Returns t->at. */
 static const char *never_text(const struct spec_after *a, enum job_status st, struct text *t)
 {
-	text_add(t, "waited for job %" PRIu64 " %s, and that one %s%s", a->job, wanted_text[a->kind],
+	text_add(t, "waited for job %" PRIu64 " %s, but it %s%s", a->job, wanted_text[a->kind],
 	         st == JOB_STOPPED  ? "was stopped"
 	         : st == JOB_FAILED ? "failed"
 	                            : "ended",
@@ -112,7 +113,7 @@ int await_check(struct core *c, const struct job_spec *s, char *note, size_t n, 
 		    job_find(c, a->job)->r.members)
 			return err_set(e, ERR_CONFLICT,
 			               "after[%zu]: job %" PRIu64
-			               " starts by its members: wait for one of them, or for its end "
+			               " is an array and does not start itself; wait for a member, or for its end "
 			               "(afterany:%" PRIu64 ")",
 			               i, a->job, a->job);
 		if (w == WAIT_OVER || ++open > 3)
@@ -135,13 +136,13 @@ static void stop_waiting(struct core *c, struct cjob *j, uint64_t on, const char
 	log_info("event=ended job=%" PRIu64 " status=stopped after=%" PRIu64, j->r.id, on);
 }
 
-/* It cannot be found out whether it may start: a person decides. */
+/* Holds a job when the store cannot say whether it may start. A person decides. */
 static void hold_for(struct core *c, struct cjob *j, const struct err *why)
 {
 	cJSON *d = cJSON_CreateObject();
 	TEXT(reason);
 
-	text_add(&reason, "what it waits for could not be looked up: %s", why->text);
+	text_add(&reason, "hearthd could not look up the jobs that it waits for: %s", why->text);
 	json_add_str(d, "status", state_name(STATE_JOB, JOB_HELD));
 	json_add_str(d, "reason", reason.at);
 	job_post(c, j, EV_HELD, d);
@@ -184,7 +185,7 @@ int await_queue(struct core *c, struct cjob *j, const struct job_spec *s, struct
 
 	*n = 0;
 	if (!s->n_after || j->r.attempts ||
-	    FAULT("mistake.no_wait")) /* it was let go once: that is not taken back */
+	    FAULT("mistake.no_wait")) /* it started once, so its wait is over for good */
 		return 0;
 	if (await_fill(c, s, deps, n, &never, &e) < 0) {
 		hold_for(c, j, &e);

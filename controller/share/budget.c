@@ -1,12 +1,14 @@
 /*
- * budget: what queues and users may spend in a day, a week or a month (UTC), and what they have.
+ * budget: what queues and users may spend in a day, a week or a month (UTC), and what they have spent.
  *
- * What an account spends grows evenly while attempts run: for each account the sum of their prices is kept,
- * and what that came to up to the last look, of this day, week and month. So a budget that is set later knows
- * what was spent before. When it is used up nothing more of that account, and below it, is started (the
- * scheduler library holds it back, `why` says so); what runs goes on to its end, or is ended where the budget
- * says so. It opens again when the next period begins or the budget is raised. Rows hold budgets only: what
- * was spent is summed up from attempts at load. Both moments are events of the cluster.
+ * An account's spending grows evenly while attempts run. For each account hearthd has the sum of the prices
+ * of its running attempts, and the amount of the present day, week and month up to the last count. A budget
+ * that is set later therefore includes what was spent before.
+ *
+ * When a budget is used up, the scheduler library starts nothing more of that account and the accounts below
+ * it, and `why` says so. Running attempts continue, or end when the budget's action says so. The account
+ * opens again when the next period begins or the budget is raised. Closing and opening are events of the
+ * cluster. Only budgets are stored; at load the spending is summed up from attempts.
  */
 #include "controller/share/budget.h"
 
@@ -32,25 +34,25 @@
 #include "controller/state/turn.h"
 #include "store/read/load.h"
 
-#define LOOK_US 60000000 /* the wall clock may be set: looked at so often */
+#define LOOK_US 60000000 /* longest time between two reviews, because the wall clock may be set */
 #define DAY_US  86400000000ull
 
 struct payer {
 	char *path;
 	uint64_t rate_uusd; /* an hour, of what runs now */
-	uint64_t at_us;     /* real: until then it is counted */
+	uint64_t at_us;     /* real time up to which spent counts */
 	uint64_t start_us[N_BUDGET_PERIOD];
 	double spent[N_BUDGET_PERIOD];   /* millionths of a US dollar */
 	const struct budget_rec *budget; /* its record; NULL none */
-	int closed, ends;                /* used up: nothing is started; what runs is ended */
+	int closed, ends;                /* used up: closed starts nothing; ends also ends running attempts */
 	struct payer *next;              /* of those with a budget */
 	UT_hash_handle hh;
 };
 
 /* ---- periods --------------------------------------------------------------------------------- */
 
-/* Days since 1970 of the first day of the month in which that day lies, and of the next month: civil calendar
- * from day numbers, years that begin in March. */
+/* Returns the first days of the month of `day` and of the next month, in days since 1970. Computes with years
+ * that begin in March. */
 static void month_of(int64_t day, int64_t *first, int64_t *next)
 {
 	int64_t z = day + 719468, era = z / 146097, doe = z - era * 146097;
@@ -126,7 +128,7 @@ void budgets_clear(struct core *c)
 	c->budget_dirty = 0;
 }
 
-/* Counts up to now. A clock that was set back counts nothing until it is there again. */
+/* Counts the spending up to now. After the clock was set back nothing counts until it has caught up. */
 static void settle_payer(const struct core *c, struct payer *p)
 {
 	uint64_t now = now_real(c), start[N_BUDGET_PERIOD];
@@ -147,7 +149,7 @@ static void settle_payer(const struct core *c, struct payer *p)
 		p->at_us = now;
 }
 
-/* Calls for "queue/@owner", then each account above it. */
+/* Calls fn for "queue/@owner", then for each account above it. */
 static void each_up(struct core *c, const char *account,
                     void (*fn)(struct core *, struct payer *, const void *), const void *arg)
 {
@@ -170,7 +172,7 @@ static void add_rate(struct core *c, struct payer *p, const void *arg)
 	const struct begun *b = arg;
 
 	settle_payer(c, p);
-	/* Of one that ran before this controller: the part in each period until now. */
+	/* An attempt that ran before this hearthd started: adds its part of each period. */
 	for (int k = 0; k < N_BUDGET_PERIOD; k++) {
 		uint64_t from = b->started_us > p->start_us[k] ? b->started_us : p->start_us[k];
 
@@ -215,7 +217,7 @@ void spent_load(struct core *c, const struct spent_row *r)
 	each_up(c, r->account, add_spent, r);
 }
 
-/* b: the account's budget now, NULL none. */
+/* Sets the account's budget; b NULL: none. */
 static void set_budget(struct core *c, struct payer *p, const struct budget_rec *b)
 {
 	if (b && b->uusd == 0)
@@ -257,7 +259,7 @@ static void post_closed(struct core *c, const struct payer *p, int quiet)
 	log_info("event=%s queue=%s", p->closed ? "budget_used_up" : "budget_open", p->path);
 }
 
-/* Is the account that path or below it? */
+/* Returns 1 when the account is that path or below it. */
 static int pays_by(const char *account, const char *path)
 {
 	size_t n = strlen(path);
@@ -265,8 +267,8 @@ static int pays_by(const char *account, const char *path)
 	return strncmp(account, path, n) == 0 && (account[n] == '/' || account[n] == '\0');
 }
 
-/* Their reviews find that their budget ends them: in this turn, and in the next ones what is beyond its
- * bound. */
+/* Marks the account's running jobs for review, which ends them. What exceeds the bound of this turn follows
+ * in the next ones. */
 static void touch_what_runs(struct core *c, const char *path)
 {
 	for (const struct cnode *n = node_first(c); n; n = node_next(n)) {
@@ -279,7 +281,7 @@ static void touch_what_runs(struct core *c, const char *path)
 	}
 }
 
-/* Real time at which something changes by itself; UINT64_MAX never. */
+/* Returns the real time of the account's next change by itself; UINT64_MAX never. */
 static uint64_t next_change(const struct payer *p, uint64_t now)
 {
 	uint64_t end;
@@ -325,8 +327,8 @@ void budgets_review(struct core *c, int quiet)
 		c->budget_at_us = now_boot(c) + next;
 }
 
-/* The lowest account from there upwards whose budget is used up (and with ends, that ends what runs); NULL
- * none. */
+/* Returns the lowest account, from this one upwards, whose budget is used up; NULL none. ends: only budgets
+ * that end running attempts. */
 static struct payer *used_up(const struct core *c, const char *account, int ends)
 {
 	char path[ACCOUNT_PATH];
@@ -378,7 +380,7 @@ void budget_explain(const struct core *c, const char *queue, const char *owner, 
 int budget_is_up(struct core *c, const struct cjob *j, struct verdict *v)
 {
 	const struct attempt_rec *a = j->r.att;
-	/* Ending what costs nothing would save nothing. */
+	/* The end of an attempt without a price would save nothing. */
 	const struct payer *p = a->account && a->price_uusd ? used_up(c, a->account, 1) : NULL;
 	TEXT(words);
 
@@ -451,7 +453,7 @@ void budget_drop(struct core *c, const char *path, const char *by)
 	}
 }
 
-/* A user can have a budget and nothing else in a queue. */
+/* A user may have a budget in a queue without a weight or quota there. */
 void budgets_drop_users(struct core *c, const char *queue, const char *by)
 {
 	size_t n = strlen(queue);

@@ -1,8 +1,9 @@
 /*
- * catalogue: the table of instance types. See catalogue.h; the shipped facts are instances.csv, embedded.
+ * catalogue: see catalogue.h. The shipped facts are instances.csv, embedded.
  *
- * A type's facts are a JSON object with the keys of the table below: the same in the file, the row, the event
- * and the API. Shipped and own facts are apart, so that taking an own fact back shows the shipped one again.
+ * The facts of a type are a JSON object with the keys of the table below: the same in the file, the row, the
+ * event and the API. Shipped and own facts are separate, so the removal of an own fact shows the shipped one
+ * again.
  */
 #include "controller/share/catalogue.h"
 
@@ -93,9 +94,11 @@ int catalogue_check_name(const char *name, struct err *e)
 		               CATALOGUE_NAME_MAX);
 	for (const char *p = plain; *p; p++)
 		if (!plain_char(*p) && !strchr("._-", *p))
-			return err_set(e, ERR_INVALID, "name: \"%.64s\": only letters, digits, '.', '_' and '-'", name);
+			return err_set(e, ERR_INVALID,
+			               "name: \"%.64s\": a type may have only letters, digits, '.', '_' and '-'", name);
 	if (strcmp(plain, "any") == 0 || strcmp(plain, "auto") == 0)
-		return err_set(e, ERR_INVALID, "name: \"%s\" is a word of specifications, no type", plain);
+		return err_set(e, ERR_INVALID,
+		               "name: \"%s\" has a meaning of its own in job.json; choose another name", plain);
 	return 0;
 }
 
@@ -146,13 +149,13 @@ static const struct fact *fact_of(const char *key)
 	return NULL;
 }
 
-/* Appends which there are. */
+/* Appends the known keys to the error. */
 static int name_keys(struct err *e)
 {
 	struct text t = {.at = e->text, .size = sizeof(e->text), .len = strlen(e->text)};
 
 	for (const char *const *k = catalogue_keys(); *k; k++)
-		text_add(&t, "%s%s", k == catalogue_keys() ? "; there are " : ", ", *k);
+		text_add(&t, "%s%s", k == catalogue_keys() ? "; known keys: " : ", ", *k);
 	return -1;
 }
 
@@ -235,7 +238,7 @@ static void drop_entry(struct catalogue *c, struct entry *x)
 	free(x);
 }
 
-/* Next cell of a line; moves *p behind it. */
+/* Returns the next cell of a line and moves *p behind it. */
 static char *next_cell(char **p)
 {
 	char *from = *p;

@@ -1,10 +1,11 @@
 /*
- * catalogue: instance types: what a machine of a type has and costs, and which own machines stand in for it.
- * Pure but for the facts that the program carries (instances.csv): no I/O, no clock. What is set is in the
- * records of the cluster.
+ * catalogue: instance types: what a machine of a type has and costs, and which own machines can replace it.
+ * Pure except for the shipped facts (instances.csv, embedded): no I/O, no clock. Facts that an administrator
+ * sets are in the records of the cluster.
  *
- * A type is known by its name without "ml.": "ml.p4d.24xlarge" and "p4d.24xlarge" are one. What the
- * administrator sets goes over what is shipped, key by key; his own types have only what he set.
+ * The name of a type does not include "ml.": "ml.p4d.24xlarge" and "p4d.24xlarge" are one type. Each fact
+ * that the administrator sets replaces the shipped one. An administrator's own type has only the facts that
+ * were set.
  */
 #ifndef HEARTH_CONTROLLER_CATALOGUE_H
 #define HEARTH_CONTROLLER_CATALOGUE_H
@@ -16,45 +17,45 @@
 #include "controller/record/cluster.h"
 
 #define CATALOGUE_NAME_MAX 64
-#define CATALOGUE_MAX      2000 /* types that are set */
+#define CATALOGUE_MAX      2000 /* types with facts that an administrator set */
 #define CATALOGUE_LIST_MAX 32   /* names in `as`, formats */
 
 struct catalogue;
 struct catalogue_type {
 	const char *name; /* without "ml." */
-	const cJSON *own; /* what is set; NULL nothing */
+	const cJSON *own; /* facts that an administrator set; NULL none */
 	double price;     /* USD per hour; 0 not known */
 	double power_w;   /* at full load; 0 not known */
 	int shipped;
 };
 
-/* With what is shipped, and what is set in those records, which it only reads. */
+/* Returns a catalogue of the shipped facts and those in the records, which it only reads. */
 struct catalogue *catalogue_create(struct cluster *records);
 void catalogue_destroy(struct catalogue *c);
 /* "ml.p4d.24xlarge" -> "p4d.24xlarge"; a pointer into name. */
 const char *catalogue_plain(const char *name);
-/* "ml.p4d.24xlarge" -> "p4d", "24xlarge". 0, or -1: it is no such name (both are "" then). */
+/* "ml.p4d.24xlarge" -> "p4d", "24xlarge". -1: not a name of that form; both are "" then. */
 int catalogue_split(const char *name, char family[CATALOGUE_NAME_MAX + 1], char size[CATALOGUE_NAME_MAX + 1]);
 int catalogue_check_name(const char *name, struct err *e);
 
-/* 1 found, out borrows from c until the next change. */
+/* Returns 1 when the type exists; out borrows from c until the next change. */
 int catalogue_get(const struct catalogue *c, const char *name, struct catalogue_type *out);
-/* Its facts as they count, own over shipped; what is not known is null (a list: empty), so all of a type that
- * is not there. */
+/* Returns the facts of a type; own facts replace shipped ones. Unknown facts are null (a list: empty), so an
+ * unknown type has only such facts. */
 cJSON *catalogue_json(const struct catalogue *c, const char *name);
-/* Names in order; the list is malloc'ed and NULL-terminated, the names are c's. */
+/* Returns the names in order; the list is malloc'ed and NULL-terminated, the names belong to c. */
 const char **catalogue_names(const struct catalogue *c, size_t *n);
-/* May these facts be set? changes: facts by their keys; null takes an own one back. The event that sets them
- * is the caller's. */
+/* Checks facts that an administrator wants to set. changes: facts by key; null removes an own fact. The
+ * caller posts the event. */
 int catalogue_check(const struct catalogue *c, const char *name, const cJSON *changes, struct err *e);
-/* May what was set for it go? -1: nothing was (ERR_NOT_FOUND). */
+/* Checks that a type has own facts to remove. -1: it has none (ERR_NOT_FOUND). */
 int catalogue_check_remove(const struct catalogue *c, const char *name, struct err *e);
-/* Into the records, as stored (the own facts, as text); wrong ones are left out. */
+/* Loads the stored own facts of a type (JSON text) into the records; skips invalid ones. */
 void catalogue_load(struct catalogue *c, const char *name, const char *own);
-/* The types, in order of preference, that a job may run on that asks for `wanted`: each type itself, then, by
- * name, those that stand in for it (`as`); each once. out starts empty and is the caller's. */
+/* Lists the types that a job may run on which asks for `wanted`, in order of preference: each type, then, by
+ * name, the types that can replace it (`as`). out starts empty and belongs to the caller. */
 void catalogue_expand(const struct catalogue *c, const struct strv *wanted, struct strv *out);
-/* The known keys of a type, NULL-terminated: those of `changes`. */
+/* Returns the keys of facts, NULL-terminated. */
 const char *const *catalogue_keys(void);
 
 #endif

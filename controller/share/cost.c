@@ -1,10 +1,10 @@
 /*
- * cost: what an attempt costs, and the end of a job that has cost all that it may.
+ * cost: what an attempt costs, and the end of a job that reached its cost limit.
  *
- * An attempt's price is fixed when it begins, from the prices of its nodes then; it runs from that moment
- * until its nodes are given back. limits.max_cost_usd bounds all attempts of a job together: when it is
- * reached the attempt ends as by any other limit, with grace; it goes on to cost until its nodes are clean.
- * After a restart of hearthd the time counts by the wall clock, as for time limits.
+ * The prices of an attempt's nodes at its placement fix its price. It pays from then until it has released
+ * its nodes. limits.max_cost_usd bounds the sum of a job's attempts. At the limit the attempt ends with
+ * grace, as at any other limit, and pays until its nodes are clean. After a restart of hearthd the wall clock
+ * gives the elapsed time, as for time limits.
  */
 #include "controller/share/cost.h"
 
@@ -37,7 +37,7 @@ int cost_check(const struct core *c, const struct job_spec *s, struct err *e)
 		if (node_price(c, n) > 0)
 			return 0;
 	}
-	/* A limit that nothing could reach would only look like one. */
+	/* Without prices the limit would never take effect, and the user would rely on it. */
 	return nodes
 	           ? err_set(
 	                 e, ERR_CONFLICT,

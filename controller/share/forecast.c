@@ -1,16 +1,16 @@
 /*
  * forecast: when and where a waiting job is believed to start, and what it costs.
  *
- * The library works it out; how long jobs take is learned here from those of the same owner and name that
- * completed (from being placed to being cleaned up), newer ones counting more; after a start from those on
- * record. A job of a name that never completed is believed to take its time limit.
+ * The library computes the forecast. This file learns how long jobs take, from placement to cleanup, from
+ * completed jobs of the same owner and name; newer ones count more. After a start hearthd learns from the
+ * stored attempts. A job of a name that never completed is believed to take its time limit.
  *
- * Decisions go by it too, for jobs whose user gave no time limit, but only with caution: some ends must have
- * been seen, and a job is believed to take some times as long. Such a belief is rounded up coarsely: jobs
- * that are believed to take different times are of different kinds to the library.
+ * Decisions use this belief too, with caution, for jobs without a time limit of the user: some ends must have
+ * been seen, and the job is believed to take several times as long. The belief is rounded up coarsely,
+ * because the library treats jobs with different times as different kinds.
  *
- * A job pays for what it holds: of a node's price the part of its GPUs, of one without GPUs the part of its
- * CPU slots; all of it when it has the node for itself.
+ * A job pays for what it holds: its share of a node's GPUs, or of the CPU slots of a node without GPUs. An
+ * exclusive job pays for the whole node.
  */
 #include "controller/share/forecast.h"
 
@@ -30,12 +30,12 @@
 #include "controller/state/jobs.h"
 #include "controller/state/node_table.h"
 
-#define LEARNED_MAX 10000 /* names; the one that was learned first goes */
+#define LEARNED_MAX 10000 /* names; the oldest one is dropped */
 #define FADE        0.8
 
 #define BELIEVED_SEEN    3
 #define BELIEVED_LEAST_S 10
-#define CAUTION          3 /* as the library has it for what it learns itself */
+#define CAUTION          3 /* the library uses the same factor */
 
 struct learned {
 	char *key;
@@ -94,7 +94,7 @@ static const struct learned *find_learned(const struct core *c, const char *owne
 	const struct learned *l;
 	char *key;
 
-	if (!c->learned) /* it is asked for each job that runs */
+	if (!c->learned) /* called for each running job */
 		return NULL;
 	key = key_of(owner, name);
 	HASH_FIND_STR(c->learned, key, l);
@@ -129,7 +129,7 @@ uint64_t believed_s(const struct core *c, const char *owner, const char *name)
 
 struct asked {
 	struct core *c;
-	const char *owner, *name; /* of a job that is not there yet */
+	const char *owner, *name; /* of a job that is not submitted yet */
 };
 
 static double expected_time_cb(uint64_t job, void *arg)
@@ -146,7 +146,7 @@ void forecast_job(struct core *c, uint64_t job, const char *owner, const char *n
 	struct asked a = {c, owner, name};
 
 	sched_forecast(c->sched, job, expected_time_cb, &a, out);
-	c->sched_dirty = 1; /* the place that was kept has to be made anew */
+	c->sched_dirty = 1; /* a forecast drops the reservation; the next pass makes it again */
 }
 
 void forecast_json(struct core *c, const struct sched_forecast *f, cJSON *body)
@@ -171,7 +171,7 @@ int forecast_text(struct core *c, const struct sched_forecast *f, char *out, siz
 
 	out[0] = '\0';
 	if (!f->whole && (f->start_s <= now || (f->cut && f->start_s == UINT64_MAX))) {
-		snprintf(out, n, "too many jobs run or wait to say when it starts");
+		snprintf(out, n, "too many jobs run or wait to forecast its start");
 		return 1;
 	}
 	if (f->start_s == UINT64_MAX)

@@ -1,9 +1,9 @@
 /*
- * instances: the catalogue of instance types at work: what a node of a type costs and may be required for,
- * which types a job may run on, and the administrator's changes, which count at once.
+ * instances: applies the catalogue of instance types to nodes and jobs: what a node of a type costs and
+ * offers, and which types a job may run on.
  *
- * Each change is an event of the cluster, which changes what is set in the records. A node keeps the price
- * that its agent gave; one without takes that of its type.
+ * A change by the administrator is an event of the cluster and counts immediately. A node has the price that
+ * its agent reported, or else the price of its type.
  */
 #include "controller/share/instances.h"
 
@@ -142,7 +142,7 @@ static void tallies_free(struct tally *all)
 
 /* ---- at submit ------------------------------------------------------------------------------- */
 
-/* The known name that is most like it. */
+/* Reports an unknown type with the most similar known name. */
 static int unknown_type(const struct core *c, struct tally *nodes, const char *asked, struct err *e)
 {
 	const char **names, *near;
@@ -154,10 +154,11 @@ static int unknown_type(const struct core *c, struct tally *nodes, const char *a
 		names[n++] = t->type;
 	names[n] = NULL;
 	near = str_nearest(catalogue_plain(asked), names);
-	err_set(e, ERR_CONFLICT,
-	        "resources.instance_type: no instance type \"%.64s\" is known%s%s%s; jobctl instances lists what "
-	        "there is",
-	        asked, near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+	err_set(
+	    e, ERR_CONFLICT,
+	    "resources.instance_type: the instance type \"%.64s\" is unknown%s%s%s; jobctl instances lists the "
+	    "known ones",
+	    asked, near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
 	free(names);
 	return -1;
 }
@@ -171,8 +172,9 @@ static int no_such_node(struct tally *nodes, const struct job_spec *s, struct er
 		text_join(&have, ", ", "%.40s", t->type);
 	return err_set(
 	    e, ERR_CONFLICT,
-	    "resources.instance_type: impossible on this cluster: no node is of type %.64s%s, nor of one that "
-	    "stands in for it; the types here are: %s%s. One can stand in: jobctl instances set TYPE as=%.64s",
+	    "resources.instance_type: impossible on this cluster: no node is of type %.64s%s, or of a type that "
+	    "can replace it; types of this cluster: %s%s; declare a replacement: jobctl instances set TYPE "
+	    "as=%.64s",
 	    s->instance_types.v[0], s->instance_types.n > 1 ? " or one of the others listed" : "",
 	    named ? have.at : "none", HASH_COUNT(nodes) > named ? ", ..." : "", s->instance_types.v[0]);
 }
@@ -248,8 +250,6 @@ cJSON *instance_json(const struct core *c, const char *name, struct err *e)
 	return o;
 }
 
-/* The change counts at once: for the price and labels of its nodes and, when it stands in for others, for
- * jobs that wait. */
 void instance_changed(struct core *c, const char *name, int mapping)
 {
 	for (struct cnode *n = node_first(c); n; n = node_next(n))

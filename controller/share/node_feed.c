@@ -1,8 +1,8 @@
 /*
- * node_feed: what the scheduler library knows of nodes.
+ * node_feed: reports nodes to the scheduler library.
  *
- * A node gets work when it is up, its agent is connected and has reported everything it has, it is not
- * drained, and no launch is left on it that must not be there.
+ * A node gets work when it is up, not drained, its agent is connected and has sent its full report, and it
+ * has no stale launch.
  */
 #include "controller/share/node_feed.h"
 
@@ -66,7 +66,7 @@ static void set_sched_node(struct core *c, struct cnode *n)
 	c->recheck_avoiders = c->n_avoiders > 0;
 }
 
-/* What it has, whether it takes jobs, and whether only a drain keeps it from that. */
+/* Reports the resources of a node, whether it accepts jobs, and whether only a drain prevents that. */
 static void feed_node(struct core *c, struct cnode *n, int inventory_changed)
 {
 	if (n->r.state == NODE_REMOVED) {

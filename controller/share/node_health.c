@@ -1,6 +1,6 @@
 /*
- * node_health: what went wrong with nodes (record/health.h) at work: the scheduler prefers healthy ones, and
- * people are told.
+ * node_health: applies the failures of nodes (record/health.h): the scheduler prefers healthy nodes, and
+ * users see the failures.
  */
 #include "controller/share/node_health.h"
 
@@ -20,7 +20,7 @@ void node_health_note(struct core *c, struct cnode *n, enum health_event kind, c
 {
 	uint64_t now = now_boot(c), next;
 
-	if (!n || n->r.state == NODE_REMOVED || n->r.drain) /* drained: somebody works on it */
+	if (!n || n->r.state == NODE_REMOVED || n->r.drain) /* drained: an administrator works on it */
 		return;
 	health_add(&n->health, kind, text, now, now_real(c));
 	next = health_next_us(&n->health, now);
@@ -28,7 +28,7 @@ void node_health_note(struct core *c, struct cnode *n, enum health_event kind, c
 	node_changed(c, n, 0);
 }
 
-/* Who is trusted again by now. It matters only when something is placed, so no timer goes off for it. */
+/* Reports nodes that became healthier. Only placement needs the level, so no timer calls this. */
 void node_health_review(struct core *c)
 {
 	uint64_t now = now_boot(c), next = UINT64_MAX;

@@ -1,5 +1,5 @@
 /*
- * node_health: what went wrong with nodes lately, at work: the scheduler prefers healthy ones.
+ * node_health: the recent failures of nodes; the scheduler prefers healthy nodes.
  */
 #ifndef HEARTH_CONTROLLER_SHARE_NODE_HEALTH_H
 #define HEARTH_CONTROLLER_SHARE_NODE_HEALTH_H

@@ -1,11 +1,12 @@
 /*
- * queues: queues, the weights of queues and users, quotas, and what was used.
+ * queues: queues, the weights of queues and users, quotas, and use.
  *
- * A path is a queue, "research/vision", or a user in one, "research/@ada". A row says that jobs may name that
- * queue (or that the user has a weight there), and may bear a quota of GPUs. "default" is always there. Each
- * change is an event of the cluster, and the scheduler library knows it at once. Use is the library's; the
- * row of a queue or user is written when a job of theirs has given back its GPUs, with all that was held
- * until then, so that a restart adds what ran since and counts nothing twice.
+ * A path is a queue, "research/vision", or a user in a queue, "research/@ada". A row allows jobs to name the
+ * queue, or gives the user a weight there; it may have a quota of GPUs. The queue "default" always exists. A
+ * change is an event of the cluster, and the scheduler library gets it immediately.
+ *
+ * The library counts use. When a job releases its GPUs, hearthd writes the row of its queue and its user with
+ * all use until then. A restart adds only later use, so nothing counts twice.
  */
 #include "controller/share/queues.h"
 
@@ -125,7 +126,7 @@ void queue_jobs(struct core *c, const char *path, int delta)
 		drop_jobs(c, q);
 }
 
-/* A change may be one of its queue: it leaves the old one first. */
+/* EV_CHANGED may change the queue: the job leaves the old one first. */
 static int may_change_queue(enum event_type t, enum job_status before)
 {
 	return t == EV_CHANGED && !job_ended(before);
@@ -158,7 +159,7 @@ int queue_exists(const struct core *c, const char *path, struct err *e)
 	           ? 0
 	           : err_set(e, ERR_NOT_FOUND,
 	                     "queue: there is no queue \"%.100s\"; jobctl queue ls lists them, jobctl "
-	                     "queue set makes one",
+	                     "queue set adds one",
 	                     path);
 }
 

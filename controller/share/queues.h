@@ -1,5 +1,5 @@
 /*
- * queues: queues and users in them, their weights and quotas, and what they used.
+ * queues: queues and their users, with weights, quotas and use.
  */
 #ifndef HEARTH_CONTROLLER_SHARE_QUEUES_H
 #define HEARTH_CONTROLLER_SHARE_QUEUES_H
@@ -14,20 +14,20 @@ void queues_clear(struct core *c);
 int queue_load(struct core *c, const struct queue_row *r);
 void queues_loaded(const struct core *c);
 void usage_load(struct core *c, const struct usage_row *r);
-/* Gives the library the weight and the quota on record. */
+/* Sends the weight and the quota on record to the library. */
 void queue_tell(struct core *c, const char *path);
 uint32_t queue_unfinished(const struct core *c, const char *path); /* jobs that name it and have not ended */
 void queue_jobs(struct core *c, const char *path, int delta);      /* unfinished jobs that name it */
-/* As struct observer has them: they count unfinished jobs. */
+/* Functions of struct observer; they count unfinished jobs. */
 void queue_before_event(struct core *c, const struct cjob *j, enum event_type t, cJSON *data);
 void queue_after_event(struct core *c, struct cjob *j, enum event_type t, const struct job_before *before);
 int queue_exists(const struct core *c, const char *path, struct err *e);
-/* -1: its quotas could never allow a job of so many GPUs. */
+/* -1: a quota forbids a job of so many GPUs for good. */
 int queue_holds(const struct core *c, const char *queue, const char *owner, uint64_t gpus, struct err *e);
 void account_path(char *out, size_t n, const char *queue, const char *owner);
-void usage_mark(struct core *c, const struct cjob *j); /* it has given back its GPUs */
-void usage_write(struct core *c);                      /* rows of those marked, into the turn */
+void usage_mark(struct core *c, const struct cjob *j); /* a job released its GPUs */
+void usage_write(struct core *c);                      /* adds the rows of marked accounts to the turn */
 int queue_of_path(const struct core *c, const char *path,
-                  struct err *e); /* -1: no such queue, or no queue of that user */
+                  struct err *e); /* -1: unknown queue, or unknown queue of that user */
 
 #endif

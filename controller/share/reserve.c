@@ -1,14 +1,14 @@
 /*
- * reserve: nodes that are kept for a time: for the jobs of a queue and those below it, or for nobody
- * (maintenance).
+ * reserve: nodes that are reserved for a period: for the jobs of a queue and the queues below it, or for
+ * nobody (maintenance).
  *
- * planned -> active -> ended, by the wall clock, since people mean that; looked at when the next of them is
- * due and once a minute, as the clock may be set. Each step is an event of the cluster. What is
- * ended is shown for a day, then its record goes.
+ * planned -> active -> ended, by the wall clock. hearthd reviews reservations when the next step is due, and
+ * once a minute because the clock may be set. Each step is an event of the cluster. An ended reservation is
+ * shown for a day; then its record is removed.
  *
- * The scheduler library does the keeping: a job whose time limit reaches into the time does not start there.
- * It goes by seconds that pass, not by the wall clock, so it is told again when the two have moved against
- * each other, and when a node comes that it did not know. A job that runs when the time begins is left alone.
+ * The scheduler library enforces the period: a job whose time limit reaches into it does not start there. The
+ * library counts seconds instead of the wall clock. hearthd therefore reports a reservation again when the
+ * two have diverged, and when a new node comes. A job that already runs when the period begins continues.
  */
 #include "controller/share/reserve.h"
 
@@ -30,8 +30,8 @@
 #include "controller/state/node_table.h"
 #include "controller/state/turn.h"
 
-#define LOOK_US    60000000ull          /* between two looks, at most */
-#define KEPT_US    (86400ull * 1000000) /* how long an ended one is shown */
+#define LOOK_US    60000000ull          /* between two reviews, at most */
+#define KEPT_US    (86400ull * 1000000) /* how long an ended reservation is shown */
 #define SHOWN_JOBS 64
 
 struct creserve *reserve_find(const struct core *c, const char *name)
@@ -59,7 +59,7 @@ char **reserve_sorted(const struct strv *names)
 	return out;
 }
 
-/* There may be as many names as nodes, and each node is asked for. */
+/* Searches in sorted names: a reservation may have all nodes, and the caller asks for each node. */
 static int has_node(const struct creserve *r, const char *node)
 {
 	return r->rec.nodes.n && bsearch(&node, r->sorted, r->rec.nodes.n, sizeof(*r->sorted), by_bytes);
@@ -76,7 +76,7 @@ void reserves_clear(struct core *c)
 
 /* ---- the library ------------------------------------------------------------------------------- */
 
-/* A point of the wall clock as one of the library's time; up: rounded so. */
+/* Converts real time to the library's seconds; up: rounds up. */
 static uint64_t lib_time(const struct core *c, uint64_t real_us, int up)
 {
 	uint64_t now = now_real(c), at = sched_time(c);
@@ -114,7 +114,7 @@ static void feed_reservation(struct core *c, struct creserve *r)
 	c->sched_dirty = 1;
 }
 
-/* While the records are read nodes come one after the other: then all is told once, at the end. */
+/* During load nodes come one by one; reserves_loaded reports all reservations once at the end. */
 void reserve_node_came(struct core *c, const struct cnode *n)
 {
 	for (struct creserve *r = reserve_first(c); r && c->loaded; r = reserve_next(r))
@@ -129,7 +129,7 @@ void reserves_loaded(struct core *c)
 			feed_reservation(c, r);
 }
 
-/* What follows from a record that is new or has changed. */
+/* Updates what follows from a new or changed record. */
 static void follow_record(struct core *c, struct creserve *r)
 {
 	if (!r->id)
@@ -150,7 +150,7 @@ int reserve_load(struct core *c, const struct reservation_row *row)
 
 /* ---- records ----------------------------------------------------------------------------------- */
 
-/* The names as far as max bytes are not full yet. */
+/* Returns the names, joined, until they have max bytes. */
 static char *nodes_text(const struct creserve *r, const char *between, size_t max)
 {
 	size_t gap = strlen(between), n = 0, size = 1, used = 0;
@@ -243,18 +243,18 @@ static void begin_reservation(struct core *c, struct creserve *r)
 		for (uint32_t k = 0; n && k < n->n_jobs; k++)
 			jobs += !reserve_for_queue(&r->rec, n->jobs[k]->r.queue);
 	}
-	text_add(&text, "%s%.150s begins; launches of other jobs that go on there: %u",
+	text_add(&text, "%s%.150s begins; launches of other jobs that continue there: %u",
 	         *r->rec.queue ? "reservation for queue " : "maintenance", r->rec.queue, jobs);
 	post_step(c, r, EV_RESERVATION_BEGAN, text.at);
 }
 
-/* 1: it is gone. Follows S-136 and S-140. */
+/* Makes the steps that are due. 1: it was removed. Follows S-136 and S-140. */
 static int review_reservation(struct core *c, struct creserve *r, uint64_t now)
 {
 	if (r->rec.state == RESERVE_PLANNED && now >= r->rec.from_us)
 		begin_reservation(c, r);
 	if (r->rec.state == RESERVE_ACTIVE && now >= r->rec.to_us)
-		post_step(c, r, EV_RESERVATION_ENDED, "its time is over");
+		post_step(c, r, EV_RESERVATION_ENDED, "its period is over");
 	if (r->rec.state == RESERVE_ENDED && now >= r->rec.to_us + KEPT_US) {
 		reserve_remove(c, r, "hearthd", "it ended more than a day ago");
 		return 1;
@@ -329,7 +329,7 @@ const char *reserve_maintains(const struct core *c, const char *node)
 	return NULL;
 }
 
-/* By its limit, as a point of the wall clock. */
+/* Returns the real time when the job is believed to end. */
 static uint64_t job_leaves(const struct core *c, const struct cjob *j)
 {
 	uint64_t at = sched_believed_end(c->sched, j->r.id), now = sched_time(c);
@@ -356,7 +356,7 @@ static void reserve_words(const struct creserve *r, struct text *t)
 {
 	char from[CLOCK_RFC3339_SIZE], to[CLOCK_RFC3339_SIZE];
 
-	text_add(t, "%s '%s' from %s to %s", *r->rec.queue ? "reserved for" : "kept for maintenance",
+	text_add(t, "%s '%s' from %s to %s", *r->rec.queue ? "reserved for" : "reserved for maintenance",
 	         r->rec.head.name, clock_words(r->rec.from_us, from), clock_words(r->rec.to_us, to));
 }
 
@@ -405,7 +405,7 @@ void reserve_of_node(const struct core *c, const char *node, cJSON *list, char *
 	}
 }
 
-/* Jobs that go on when it begins (or, of one that is active, now), by their limits; each once. */
+/* Lists jobs that are believed to run when it begins (an active one: now), each once. */
 static void add_jobs(const struct core *c, const struct creserve *r, cJSON *list)
 {
 	uint64_t seen[SHOWN_JOBS], from = r->rec.from_us > now_real(c) ? r->rec.from_us : now_real(c);

@@ -30,10 +30,10 @@ struct core_io {
 	char *(*sign_csr)(const char *csr, const char *node, void *arg, struct err *e);
 	const char *(*ca_pem)(void *arg);
 	const char *(*ca_fingerprint)(void *arg);
-	/* Data of a removed job (logs, blobs, metrics) goes behind. */
+	/* Removes the data of a removed job (logs, blobs, metrics) in the background. */
 	void (*remove_data)(uint64_t job, void *arg);
-	/* Adds the steps that a checkpoint folder (its digest) holds, sorted. ERR_LIMIT: it is not looked into.
-	 * NULL: none is. */
+	/* Adds the steps that a checkpoint folder (its digest) holds, sorted. ERR_LIMIT: the manifest is
+	 * too large. NULL: none is read. */
 	int (*checkpoint_steps)(const char *digest, struct steps *out, void *arg, struct err *e);
 	/* What the newest attempt of a job before number `below` left of that kind; ERR_NOT_FOUND. NULL: none
 	 * ever left any. */
@@ -41,14 +41,16 @@ struct core_io {
 	/* Digest of an artifact of an earlier job for inputs `job:ID/KIND`; ERR_NOT_FOUND. out: HASH_HEX_SIZE or
 	 * a file:// uri */
 	int (*artifact)(uint64_t job, const char *kind, char *out, size_t out_size, void *arg, struct err *e);
-	/* Is the source of an earlier job still there? ERR_NOT_FOUND says what took it. NULL: not checked. */
+	/* Checks that the source of an earlier job is still stored. ERR_NOT_FOUND says what removed it. NULL: not
+	 * checked. */
 	int (*code_kept)(uint64_t job, void *arg, struct err *e);
 	/* The points of that batch are durable. */
 	void (*metrics_ack)(const char *node, uint64_t job, uint32_t attempt, uint64_t seq, void *arg);
 	/* A job's row as last committed, of jobs that have ended and of specifications that are not kept in
 	 * memory. ERR_NOT_FOUND. */
 	int (*job_row)(uint64_t job, struct job_row *out, void *arg, struct err *e);
-	/* Of a PEM certificate, as in tls_fingerprint. NULL: certificates are not compared (tests). */
+	/* The fingerprint of a PEM certificate, as in tls_fingerprint. NULL: certificates are not compared
+	 * (tests). */
 	int (*fingerprint)(const char *pem, char out[33], void *arg, struct err *e);
 	void *arg;
 };
@@ -66,7 +68,7 @@ struct core_config {
 	uint32_t default_grace_s;      /* 30 */
 	uint32_t queue_limit;          /* unfinished jobs at most: 2,000,000 */
 	uint8_t backfill;              /* enum core_backfill */
-	uint32_t starve_s;             /* who has waited so long goes before fair share; 0 nobody */
+	uint32_t starve_s;             /* a job that waits longer goes before fair share; 0: none */
 	uint32_t port_lo, port_hi;     /* master ports, when a node gives none */
 	const char *owner_of_admin;    /* account for jobs submitted with the admin token */
 };

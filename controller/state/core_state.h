@@ -52,11 +52,11 @@ struct core {
 	struct queue_jobs *queue_jobs; /* queues.c: how many jobs name a queue */
 	struct catalogue *catalogue;   /* instances.c: instance types */
 	uint64_t next_reserve_id;
-	uint64_t n_books_told;          /* how often the library was told of one */
-	uint64_t reserve_at_us;         /* boot: when they are looked at again */
+	uint64_t n_books_told;          /* how many reports of reservations the library got */
+	uint64_t reserve_at_us;         /* boot: next review of reservations */
 	struct payer *payers, *budgets; /* budget.c: who has spent something; who has a budget */
 	uint32_t n_budgets;
-	uint64_t budget_at_us; /* boot: when budgets are looked at again */
+	uint64_t budget_at_us; /* boot: next review of budgets */
 	int budget_dirty;
 	struct learned *learned;                           /* forecast.c: how long jobs take */
 	struct used *used;                                 /* queues.c: whose use is to be written */
@@ -77,11 +77,11 @@ struct core {
 	uint64_t *avoiders;                  /* waiting jobs that avoid nodes: judged again when nodes change */
 	uint32_t n_avoiders, cap_avoiders;
 	int recheck_avoiders;
-	int stopping; /* nothing is taken or given any more */
-	int failing;  /* the store did not take a transaction */
-	int loaded;   /* memory is what the store has, and what followed */
+	int stopping; /* hearthd accepts and sends nothing any more */
+	int failing;  /* the store refused a transaction */
+	int loaded;   /* memory has what the store has, and later changes */
 	struct err fail_err;
-	char *no_room; /* that no new work is accepted, and why; NULL: it is */
+	char *no_room; /* why hearthd accepts no new work; NULL: it does */
 	uint64_t probe_us;
 	int probing, sched_dirty, more_decisions;
 	uint64_t health_next_us; /* boot: when the level of a node may fall; 0 all are healthy */
@@ -93,7 +93,7 @@ struct core {
 	uint64_t late_job, late_epoch; /* points of a job that has ended: the last one that was looked up */
 	uint32_t late_attempt;
 	uint64_t n_commits, n_failed, n_events, n_lost_nodes;
-	struct loop_turns turns; /* of the thread that decides, as it was told last */
+	struct loop_turns turns; /* of the thread that decides, as last reported */
 };
 
 uint64_t now_boot(const struct core *c);

@@ -1,11 +1,12 @@
 /*
- * history: what the scheduler library is told, and what it decides, on record (docs/spec/12-history.md).
+ * history: records the inputs and decisions of the scheduler library (docs/spec/12-history.md).
  *
- * The library's lines gather here and go into the transaction of the turn, so the record has what the rows
- * have. They cause no transaction of their own unless much has gathered. A part begins whenever the library
- * begins anew, at a start and after the store refused something: then it is told all that stands, so each
- * part can be told again by itself. Old parts go; a part that has grown to HISTORY_PART is not written on,
- * and says so in its last line.
+ * The library's lines are buffered and go into the transaction of the turn, so the history agrees with the
+ * rows. They cause a transaction of their own only when many have gathered.
+ *
+ * A part begins when the library begins: at a start, and after the store refused something. The library then
+ * gets the whole state, so each part can be replayed alone. Old parts are removed. A part that has grown to
+ * HISTORY_PART ends with a line that says so.
  */
 #include "controller/state/history.h"
 

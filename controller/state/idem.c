@@ -1,11 +1,13 @@
 /*
  * idem: idempotency keys.
  *
- * The same key with the same request gives the same answer, also when the first answer was lost; with another
- * request it is refused. Keys belong to a user, are remembered for 24 hours, at most IDEM_MAX of them (the
- * oldest go first). Of a submit or clone the job's row has the key; of every other change the answer itself
- * is kept, in the transaction of the change, so that it outlives a restart. Refusals are not kept: the next
- * try may go well. A node's join is the same by its name and certificate request, and has no user.
+ * The same key with the same request gets the same answer, also when the first answer was lost. With another
+ * request it is refused. A key belongs to a user and is stored for 24 hours. hearthd stores at most IDEM_MAX
+ * keys and drops the oldest first.
+ *
+ * The job's row has the key of a submit or clone. The answer to every other change is stored in the
+ * transaction of the change, so it survives a restart. Refusals are not stored, because the next try may
+ * succeed. A node's join is identified by its name and certificate request, and has no user.
  */
 #include "controller/state/idem.h"
 
@@ -100,7 +102,7 @@ static void refuse_reuse(struct core *c, struct request *rq, const struct idem *
 	if (i->job)
 		text_add(&job, " (job %" PRIu64 ")", i->job);
 	reply_fail(c, rq, ERR_CONFLICT,
-	           "the idempotency key \"%.100s\" was used for another request%s; take a new key", rq->idem_key,
+	           "the idempotency key \"%.100s\" was used for another request%s; use a new key", rq->idem_key,
 	           job.at);
 }
 

@@ -1,5 +1,5 @@
 /*
- * idem: idempotency keys: a request that comes twice with one key is answered as the first one was.
+ * idem: idempotency keys: a request that comes twice with one key gets the first answer again.
  */
 #ifndef HEARTH_CONTROLLER_STATE_IDEM_H
 #define HEARTH_CONTROLLER_STATE_IDEM_H
@@ -11,8 +11,8 @@
 struct idem {
 	char *key;
 	char digest[HASH_HEX_SIZE];
-	uint64_t job;   /* that was submitted; 0: body says what was answered */
-	uint64_t at_us; /* real; 0: of an earlier controller, dropped at its next start */
+	uint64_t job;   /* the submitted job; 0: body has the answer */
+	uint64_t at_us; /* real; 0: of an earlier hearthd, dropped at the next start */
 	uint16_t status;
 	char *body;
 	UT_hash_handle hh; /* in order of arrival: the oldest goes first */
@@ -23,7 +23,7 @@ struct idem *idem_add(struct core *c, const char *key, const char *digest, uint6
 char *idem_scoped(const struct core *c, const struct request *rq); /* USER:KEY, malloc'ed */
 cJSON *idem_submitted(uint64_t id, const char *name);
 void idem_load(struct core *c, const struct answer_row *r);
-/* What a request with a key is answered, if that is to be remembered. */
+/* Stores the answer to a request with a key, if a repetition needs it. */
 void idem_keep(struct core *c, const struct request *rq, int status, const cJSON *body);
 void idem_clear(struct core *c);
 

@@ -1,7 +1,7 @@
 /*
- * jobs: the jobs that are in memory: all unfinished ones, and ended ones for as long as a change of theirs is
- * on its way to the store. Their specifications (only while needed), deadlines (a heap), and what is not
- * stored of a running attempt.
+ * jobs: the jobs in memory: all unfinished ones, and ended ones until their last change is durable. Also
+ * their specifications (only while needed), their deadlines (a heap), and what is not stored of a running
+ * attempt.
  */
 #include "controller/state/jobs.h"
 
@@ -81,7 +81,7 @@ struct cjob *job_get(struct core *c, uint64_t id, struct err *e)
 		return NULL;
 	}
 	job_row_fini(&row);
-	job_touch(c, j); /* so that the end of the turn lets it go again */
+	job_touch(c, j); /* the end of the turn frees it again */
 	return j;
 }
 
@@ -92,7 +92,7 @@ int job_need_spec(struct core *c, struct cjob *j, struct err *e)
 	if (j->spec)
 		return 0;
 	if (!c->io.job_row)
-		return err_set(e, ERR_INTERNAL, "job %" PRIu64 ": its specification is not there", j->r.id);
+		return err_set(e, ERR_INTERNAL, "job %" PRIu64 ": its specification is missing", j->r.id);
 	if (c->io.job_row(j->r.id, &row, c->io.arg, e) < 0)
 		return err_wrap(e, "job %" PRIu64 ": its specification", j->r.id);
 	j->spec = row.spec;
@@ -115,7 +115,7 @@ struct job_spec *job_parse_spec(struct core *c, struct cjob *j, struct err *e)
 	return s;
 }
 
-/* After a commit. A waiting job keeps its record only: a million of them must fit. */
+/* Called after a commit. A waiting job keeps only its record, because a million of them must fit. */
 void job_settle(struct core *c, uint64_t id)
 {
 	struct cjob *j = job_find(c, id);

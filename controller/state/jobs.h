@@ -32,11 +32,11 @@ struct rsh { /* one hearth-rsh that waits for its orted */
 	struct rsh *next;
 };
 
-struct active { /* of a job with an attempt that goes on, not stored */
+struct active { /* of a job whose attempt has not ended, not stored */
 	struct job_spec *spec;
 	struct place_rt *rt;
 	struct rsh *rsh;
-	struct wire_shared *gang;                /* what all nodes are told alike; NULL = not asked for yet */
+	struct wire_shared *gang;                /* what all nodes get alike; NULL: not needed yet */
 	struct strv inputs;                      /* digest or uri of each input, "" where the agent finds it */
 	struct strv resume;                      /* what its node ranks begin with: refs.c */
 	uint64_t go_us, run_us, end_us, kill_us; /* boot; 0 = not yet */
@@ -84,7 +84,7 @@ void job_touch(struct core *c, struct cjob *j);
 void job_deadline(struct core *c, struct cjob *j, uint64_t at_us);
 struct cjob *job_due(struct core *c, uint64_t now_us); /* NULL none; taken out of the heap */
 uint64_t job_next_deadline(const struct core *c);
-void job_settle(struct core *c, uint64_t id); /* after its commit: what need not stay in memory goes */
+void job_settle(struct core *c, uint64_t id); /* after its commit: frees what need not stay in memory */
 struct active *active_new(struct core *c, struct cjob *j,
                           struct err *e); /* rt, inputs and resume are the caller's to fill */
 void active_free(struct core *c, struct cjob *j);

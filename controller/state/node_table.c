@@ -15,7 +15,7 @@
 #include "controller/state/jobs.h"
 #include "controller/state/turn.h"
 
-#define ALIKE_MAX     1000u /* names that are compared: this runs on the thread that does all else */
+#define ALIKE_MAX     1000u /* names to compare at most: this runs on the state thread */
 #define SKEW_SMALL_US 100000ull
 #define SKEW_LARGE_US 1000000ull
 
@@ -107,7 +107,8 @@ uint64_t node_time(const struct cnode *n, uint64_t us)
 {
 	int64_t off = n->ahead_us < 0 ? -n->ahead_us : n->ahead_us;
 
-	/* Clocks that are kept by a service agree better than can be measured here: their times stay as told. */
+	/* Clocks that are kept by a service agree better than can be measured here: their times stay as reported.
+	 */
 	if (!us || !n->ahead_error_us || (uint64_t)off <= SKEW_SMALL_US + n->ahead_error_us)
 		return us;
 	return n->ahead_us > 0 && us <= (uint64_t)n->ahead_us ? 1 : us - (uint64_t)n->ahead_us;

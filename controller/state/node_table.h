@@ -29,7 +29,7 @@ struct told {
 
 struct cjob;
 enum { NODE_CHANGED = 1, NODE_CHANGED_INVENTORY = 2 };
-struct cnode { /* begins with its record, and lies with it in core->records */
+struct cnode { /* begins with its record; core->records holds both */
 	struct node_rec r;
 	char *name; /* the record's */
 	struct inv inv;
@@ -45,9 +45,9 @@ struct cnode { /* begins with its record, and lies with it in core->records */
 	uint64_t peers_sent_us; /* boot; 0 not in this session */
 	/* boot: until then it may carry on without this controller; 0: it does not */
 	uint64_t may_run_alone_until_us;
-	uint8_t list_unknown;    /* from the store: what it was told is not on record */
+	uint8_t list_unknown;    /* from the store: the list that it has is not on record */
 	uint8_t silence_said;    /* the event about its silence was posted */
-	uint8_t skewed;          /* that its clock is off was said */
+	uint8_t skewed;          /* the event about its clock was posted */
 	int64_t ahead_us;        /* its wall clock against ours */
 	uint64_t ahead_error_us; /* of that, at most; 0 not measured */
 	struct stale *stale;
@@ -55,8 +55,8 @@ struct cnode { /* begins with its record, and lies with it in core->records */
 	uint32_t n_jobs, cap_jobs;
 	uint64_t instance; /* random number of the agent's process, 0 unknown */
 	struct health health;
-	uint32_t sched_health; /* as the scheduler was told it */
-	uint8_t changed;       /* NODE_CHANGED...: the scheduler is not told yet */
+	uint32_t sched_health; /* the level that the scheduler has */
+	uint8_t changed;       /* NODE_CHANGED...: not reported to the scheduler yet */
 	struct cnode *changed_next, *changed_prev;
 	UT_hash_handle hh_id; /* by id */
 };
@@ -74,17 +74,17 @@ static inline struct cnode *node_next(const struct cnode *n)
 void nodes_open(struct core *c); /* before the records are made */
 struct cnode *node_find(const struct core *c, const char *name);
 struct cnode *node_by_id(const struct core *c, uint64_t id);
-/* The error for a name that no node has; it names the nearest one of the first 1,000. -1. */
+/* Sets the error for an unknown node, with the nearest of the first 1,000 names. Returns -1. */
 int node_unknown(const struct core *c, const char *name, struct err *e);
-/* What follows from a record that is new. One that an event made gets its id. */
+/* Completes a node whose record is new. A record that an event created gets its id. */
 void node_attach(struct core *c, struct cnode *n);
-/* Frees all but the record, which goes next. */
+/* Frees everything but the record, which the caller frees next. */
 void node_detach(struct core *c, struct cnode *n);
 void node_job_add(struct cnode *n, struct cjob *j);
 void node_job_del(struct cnode *n, const struct cjob *j);
-/* A time by the node's wall clock as ours was then, as far as that is known. 0 stays 0. */
+/* Converts a time of the node's wall clock to ours, as far as the difference is known. 0 stays 0. */
 uint64_t node_time(const struct cnode *n, uint64_t us);
-/* Its clock is surely off by more than a second. */
+/* 1: its clock is certainly off by more than a second. */
 int node_skewed(const struct cnode *n);
 void told_fini(struct told *t);
 

@@ -21,15 +21,15 @@ struct job_before {
 struct observer {
 	/* data: of the event; more may be added. j NULL: an event of the cluster. */
 	void (*before_event)(struct core *c, const struct cjob *j, enum event_type t, cJSON *data);
-	/* Of jobs only. Comes once for each before_event, also when the event was refused. */
+	/* For jobs only. Called once for each before_event, also when the event was refused. */
 	void (*after_event)(struct core *c, struct cjob *j, enum event_type t, const struct job_before *before);
 	/* The answer to a request will leave with this turn. body may be NULL. */
 	void (*before_reply)(struct core *c, const struct request *rq, int status, const cJSON *body);
-	/* The turn's rows are about to be gathered: rows of other tables go in. */
+	/* Adds rows of other tables, before the turn gathers its own. */
 	void (*before_commit)(struct core *c);
 	void (*commit_failed)(struct core *c, const struct err *e);
 	void (*store_recovered)(struct core *c);
-	/* The job leaves memory: what others hold of it goes. */
+	/* The job leaves memory; others drop what they hold of it. */
 	void (*job_goes)(struct core *c, struct cjob *j);
 };
 

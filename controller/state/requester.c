@@ -29,7 +29,7 @@ cJSON *event_by(const struct core *c, const struct request *rq, const char *what
 	return d;
 }
 
-/* Owner or administrator? Answers and returns 0 when not. */
+/* Returns 1 for the owner and administrators; else answers the request and returns 0. */
 static int may_touch(struct core *c, struct request *rq, const struct cjob *j)
 {
 	const char *owner = j->r.owner ? j->r.owner : "";
@@ -40,7 +40,7 @@ static int may_touch(struct core *c, struct request *rq, const struct cjob *j)
 	     (rq->role != ROLE_JOB || !request_op_writes(rq->op) || rq->token_job == j->r.id)))
 		return 1;
 	if (rq->role == ROLE_JOB)
-		reply_fail(c, rq, ERR_DENIED, "a job's token changes that job only");
+		reply_fail(c, rq, ERR_DENIED, "the token of a job may change only that job");
 	else
 		reply_fail(c, rq, ERR_DENIED, "job %s belongs to %s", rec_ref(&j->r, ref), *owner ? owner : "nobody");
 	return 0;

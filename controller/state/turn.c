@@ -1,18 +1,16 @@
 /*
  * turn: events, and what waits for them to be durable.
  *
- * Inputs change memory at once and gather in one transaction. At most one is with the store at a time; what
- * comes meanwhile gathers in the next, so a busy controller commits in groups by itself. Sends, replies,
- * notices and acknowledgements leave when the transaction that explains them is durable.
+ * Inputs change memory immediately and gather in one transaction. The store has at most one transaction at a
+ * time. Later inputs gather in the next one, so a busy hearthd commits in groups. Sends, replies, notices and
+ * acknowledgements leave when the transaction that explains them is durable.
  *
- * When the store refuses a transaction, memory is ahead of it. Nothing of that was shown to anyone, so the
- * core does what a restart would do: it forgets everything and loads what the store has (load.c). Requests
- * that waited are answered with the store's error; orders and acknowledgements are dropped, agents are asked
- * to connect anew and report again. Until a small probe is durable, writing requests are refused and reports
- * are not taken.
+ * When the store refuses a transaction, memory is ahead of it. Nobody has seen those changes, so the core
+ * acts as after a restart: it drops everything and loads the state of the store (load.c). Waiting requests
+ * get the store's error. Orders and acknowledgements are dropped; agents connect and report again. Until a
+ * small probe is durable, hearthd refuses writing requests and reports.
  *
- * Metric points change no record: they go in transactions of their own, and a lost one is only not
- * acknowledged.
+ * Metric points change no record and have transactions of their own. A lost one is only not acknowledged.
  */
 #include "controller/state/turn.h"
 
@@ -40,7 +38,7 @@
 
 #define RETRY_COMMIT_US 20000 /* the store's queue was full */
 
-/* For each observer that has that function. */
+/* Calls the function of each observer that has it. */
 #define CALL_OBSERVERS(c, function, ...)                                                                     \
 	do {                                                                                                     \
 		for (size_t i_ = 0; i_ < (c)->n_observers; i_++)                                                     \
@@ -128,7 +126,7 @@ static void turn_release(struct core *c, struct turn *t)
 	free(t);
 }
 
-/* Nothing leaves but the answers, which say that it failed. */
+/* Drops what is held, except replies, which report the failure. */
 static void turn_drop(struct turn *t, const struct err *e)
 {
 	struct held *h, *tmp;
@@ -137,7 +135,7 @@ static void turn_drop(struct turn *t, const struct err *e)
 		return;
 	DL_FOREACH_SAFE (t->held, h, tmp) {
 		if (h->kind == HELD_REPLY) {
-			/* A refusal needed no write: it stands as it is. */
+			/* A refusal needed no write, so it is sent unchanged. */
 			if (h->status >= 400)
 				h->rq->reply(h->rq, h->status, h->body, &h->err);
 			else
@@ -352,7 +350,7 @@ int job_post(struct core *c, struct cjob *j, enum event_type t, cJSON *data)
 
 	if (!data)
 		data = cJSON_CreateObject();
-	if (t == EV_PLACED) /* the next attempt takes the place of this one: its last row goes first */
+	if (t == EV_PLACED) /* the next attempt replaces this one, whose last row is written first */
 		write_attempt(turn_now(c), j);
 	if (is_attempt_event(t))
 		ev.attempt = t == EV_PLACED ? r->attempts + 1 : r->att ? r->att->number : 0;
@@ -418,7 +416,7 @@ static void write_job(struct core *c, struct turn *t, struct cjob *j)
 	(void)c;
 }
 
-/* A row of the cluster as its record is now; r NULL: the row goes. */
+/* Writes the row of a cluster record; r NULL: deletes the row. */
 static void write_cluster_row(enum cluster_kind kind, const char *name, const struct cluster_rec *r,
                               void *arg)
 {
@@ -479,12 +477,12 @@ static void on_done(int rc, const struct err *e, void *arg)
 	struct turn *t = arg;
 	struct core *c = t->core;
 
-	assert(t == c->flying); /* one at a time, and it is dropped nowhere but below */
+	assert(t == c->flying); /* one at a time, and only the code below drops it */
 	if (rc == 0) {
 		c->flying = NULL;
 		c->n_commits++;
 		turn_release(c, t);
-	} else if (c->stopping) { /* no state to mend: it is read anew by the next hearthd */
+	} else if (c->stopping) { /* the next hearthd reads the state from the store */
 		log_error("event=store_failed text=\"%s\"", e ? e->text : "");
 		turns_drop(c, e);
 	} else {
@@ -510,7 +508,7 @@ static void on_metrics_done(int rc, const struct err *e, void *arg)
 	turn_commit(c);
 }
 
-/* 1 given, 0 later, -1 refused. Without a row to write it is done at once. */
+/* Hands a transaction to the store. 1 accepted, 0 later, -1 refused. */
 static int hand_to_store(struct core *c, struct turn *t, store_done_fn done, uint64_t *retry_us,
                          struct err *e)
 {
@@ -559,7 +557,7 @@ void turn_commit(struct core *c)
 	struct err e;
 	int rc;
 
-	if (c->stopping) /* what the last commit let go may have caused more: the next hearthd sees to it */
+	if (c->stopping) /* the last commit may have caused more; the next hearthd handles it */
 		return;
 	commit_metrics(c);
 	if (!c->now || c->flying)
@@ -569,7 +567,7 @@ void turn_commit(struct core *c)
 	write_rows(c);
 	t->n += (size_t)history_write(c, t->txn, t->n > 0);
 	c->now = NULL;
-	if (!t->n) { /* only answers and orders that nothing new explains */
+	if (!t->n) { /* only answers and orders without a new event */
 		turn_release(c, t);
 		return;
 	}

@@ -94,7 +94,7 @@ rc 2 "from: expected a time before to" "cost with --from after --to: exit code 2
 
 # --- the nearest words ---------------------------------------------------------------------------------------------
 rc 2 'unknown state "foo"; expected held, queued, .* failed, stopped' "ls with an unknown state lists the states" ls status:foo
-rc 2 'unknown key "price".*there are .*price_per_hour' "instances set with an unknown key lists the keys" instances set local price=3
+rc 2 'unknown key "price".*known keys: .*price_per_hour' "instances set with an unknown key lists the keys" instances set local price=3
 rc 2 'did you mean "resources.gpus_per_instance"' "submit --set with a key of resources suggests the full path" submit slow.json --set gpus_per_instance=1
 rc 2 'resources.gpus: unknown key; did you mean "gpus_per_instance"' "submit --set with resources.gpus suggests the key" submit slow.json --set resources.gpus=1
 rc 0 "quota of 1 GPU$" "quota set with one GPU uses the singular" quota set research gpus=1

@@ -40,12 +40,12 @@ hearth release "$bad" >/dev/null
 hearth wait "$bad" --timeout 60 >/dev/null
 ok "any end lets the other go" hearth wait "$after_first" --timeout 60
 hearth wait "$chained" --timeout 60 >/dev/null
-is "$(show "$after_bad" '.status + ": " + .reason')" "stopped: waited for job $bad to end well, and that one failed" "a wait that can never end ends the job, with the reason"
-is "$(show "$chained" '.status + ": " + .reason')" "stopped: waited for job $after_bad to end well, and that one was stopped" "and what waits for that job"
+is "$(show "$after_bad" '.status + ": " + .reason')" "stopped: waited for job $bad to end well, but it failed" "a wait that can never end ends the job, with the reason"
+is "$(show "$chained" '.status + ": " + .reason')" "stopped: waited for job $after_bad to end well, but it was stopped" "and what waits for that job"
 ok "who waits for any end of it runs" hearth wait "$any" --timeout 60
 is "$(show "$any" '.attempts | length')" 1 "once"
 nok "what could never start is refused" submit late "exit 0" "" --after "$bad"
-like "$(cat "$CLUSTER/said")" "could never start: it waited for job $bad to end well, and that one failed" "with the reason"
+like "$(cat "$CLUSTER/said")" "could never start: it waited for job $bad to end well, but it failed" "with the reason"
 
 # --- queues, shares, quotas ---------------------------------------------------------------------------------------
 gpu='"resources": {"gpus_per_instance": 1}'

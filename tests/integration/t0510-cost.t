@@ -40,7 +40,7 @@ like "$(hearth instances set cabin gpuz=4 2>&1)" '"gpus"' "with the nearest"
 nok "an unknown type is refused at submit" submit wrong "exit 0" "$(typed '"ml.p4d.24xlrge"')"
 like "$(cat "$CLUSTER/said")" 'did you mean "p4d.24xlarge"' "with the nearest"
 nok "one that no node is of, too" submit none "exit 0" "$(typed '["ml.p5.48xlarge"]')"
-like "$(cat "$CLUSTER/said")" "the types here are: .*cabin" "with those that there are"
+like "$(cat "$CLUSTER/said")" "types of this cluster: .*cabin" "with those that there are"
 a=$(submit a "sleep 600" "$(typed '["ml.p4d.24xlarge", "cabin"]' 4)")
 wait_until 60 status_is "$a" running
 b=$(submit b "sleep 600" "$(typed '["ml.p4d.24xlarge", "cabin"]' 3)")

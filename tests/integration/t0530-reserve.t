@@ -71,13 +71,13 @@ hearth wait "$busy" --timeout 60 >/dev/null
 both=$(submit both "exit 0" '"resources": {"instances": 2, "gpus_per_instance": 2, "ranks_per_instance": 1}, '"$(limit 5)")
 status_is "$both" queued
 tap_result $? "no job starts there, however short"
-like "$(hearth why "$both")" "node $taken is kept for maintenance 'fans'" "why says so"
+like "$(hearth why "$both")" "node $taken is reserved for maintenance 'fans'" "why says so"
 hearth reserve set fans --to +3s >/dev/null
 ok "its end is changed, it ends by itself, and the job goes" hearth wait "$both" --timeout 60
 ok "it is shown as ended" state_is fans ended
 changes=$(python3 -c 'import sqlite3, sys
 for row in sqlite3.connect("file:%s?mode=ro" % sys.argv[1], uri=True).execute("SELECT type, data FROM event WHERE job = 0 AND type GLOB \"reservation_*\" ORDER BY id"): print(*row)' "$CLUSTER/head/data/hearth.db")
-like "$changes" 'reservation_began .*"fans".*launches of other jobs that go on there: 1' "its beginning is an event"
+like "$changes" 'reservation_began .*"fans".*launches of other jobs that continue there: 1' "its beginning is an event"
 like "$changes" 'reservation_ended .*"fans"' "its end, too"
 like "$changes" 'reservation_removed .*"demo".*"by":' "and each removal, with who did it"
 ok "hearthd --verify finds nothing" cluster_in head "$HEARTHD" --data "$CLUSTER/head/data" --verify

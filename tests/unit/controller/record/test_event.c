@@ -215,7 +215,7 @@ static const struct refusal {
     {RUNNING, EV_HELD, 0, "{}", "that is running cannot become held"},
     {OVER, EV_RELEASED, 0, "{}", "the job is not held"},
     {QUEUED, EV_MEMBERS_RUN, 0, "{}", "the job has no members"},
-    {QUEUED, EV_RUNG, 0, "{\"value\": 1}", "the job is no member"},
+    {QUEUED, EV_RUNG, 0, "{\"value\": 1}", "the job is not a member"},
     {ENDED, EV_STOP_WANTED, 0, "{}", "the job has ended"},
     {ENDED, EV_REQUEUE_WANTED, 0, "{}", "the job has ended"},
     {QUEUED, EV_REQUEUED, 0, "{}", "cannot become queued"},

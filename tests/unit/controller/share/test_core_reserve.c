@@ -211,7 +211,7 @@ static void test_time(void)
 	is_int((int)cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(w->body, "still_running")), 1,
 	       "the job that may go on then is named");
 	is_str(text_of(node(w, "a"), "state"), "up", "until then the node is as ever");
-	like(text_of(node(w, "a"), "reason"), "kept for maintenance 'fans' from 20", "but says what comes");
+	like(text_of(node(w, "a"), "reason"), "reserved for maintenance 'fans' from 20", "but says what comes");
 	beats(w, 61);
 	is_str(state(w, "fans"), "active", "its time has come");
 	is_str(text_of(node(w, "a"), "state"), "maintenance", "the node is in maintenance");
