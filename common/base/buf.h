@@ -6,8 +6,8 @@
  * it was. A put may move unread bytes to the front: offsets kept by the caller do not survive it once
  * something was read.
  */
-#ifndef HEARTH_COMMON_BUF_H
-#define HEARTH_COMMON_BUF_H
+#ifndef HEARTH_COMMON_BASE_BUF_H
+#define HEARTH_COMMON_BASE_BUF_H
 
 #include <stddef.h>
 #include <stdint.h>

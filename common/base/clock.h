@@ -4,8 +4,8 @@
  * real_us: wall clock, microseconds since 1970 UTC; may jump; only for time stamps shown to people.
  * boot_us: CLOCK_BOOTTIME, never jumps, counts suspend; for every lease, deadline and duration.
  */
-#ifndef HEARTH_COMMON_CLOCK_H
-#define HEARTH_COMMON_CLOCK_H
+#ifndef HEARTH_COMMON_BASE_CLOCK_H
+#define HEARTH_COMMON_BASE_CLOCK_H
 
 #include <stdint.h>
 

@@ -5,8 +5,8 @@
  * NULL when the caller does not care. The code decides what callers and HTTP clients do; the text
  * is for people: what failed, on what, and why. A failed call leaves its other arguments as they were.
  */
-#ifndef HEARTH_COMMON_ERR_H
-#define HEARTH_COMMON_ERR_H
+#ifndef HEARTH_COMMON_BASE_ERR_H
+#define HEARTH_COMMON_BASE_ERR_H
 
 #include <stddef.h>
 

@@ -7,8 +7,8 @@
  * first call once), read at the first point that is hit, or by fault_arm in tests. fault.c has one table of
  * the names; an unknown name ends the program.
  */
-#ifndef HEARTH_COMMON_FAULT_H
-#define HEARTH_COMMON_FAULT_H
+#ifndef HEARTH_COMMON_BASE_FAULT_H
+#define HEARTH_COMMON_BASE_FAULT_H
 
 #ifdef HEARTH_FAULTS
 int fault_hit(const char *name);

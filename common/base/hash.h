@@ -1,8 +1,8 @@
 /*
  * hash: SHA-256 content addresses and random bytes, both by OpenSSL.
  */
-#ifndef HEARTH_COMMON_HASH_H
-#define HEARTH_COMMON_HASH_H
+#ifndef HEARTH_COMMON_BASE_HASH_H
+#define HEARTH_COMMON_BASE_HASH_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -4,8 +4,8 @@
  * Every getter names the path of what is wrong: "resources.instances: expected a whole number, got a
  * string". `path` is the path of `obj` itself ("" for the root).
  */
-#ifndef HEARTH_COMMON_JSON_H
-#define HEARTH_COMMON_JSON_H
+#ifndef HEARTH_COMMON_BASE_JSON_H
+#define HEARTH_COMMON_BASE_JSON_H
 
 #include <cjson/cJSON.h>
 #include <stddef.h>

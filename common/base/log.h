@@ -7,8 +7,8 @@
  * error: someone must act. warn: odd, handled. info: state changed. debug: off by default.
  * Thread-safe: each line is one write(2). Control characters in a line are escaped.
  */
-#ifndef HEARTH_COMMON_LOG_H
-#define HEARTH_COMMON_LOG_H
+#ifndef HEARTH_COMMON_BASE_LOG_H
+#define HEARTH_COMMON_BASE_LOG_H
 
 enum log_level { LOG_LVL_DEBUG, LOG_LVL_INFO, LOG_LVL_WARN, LOG_LVL_ERROR };
 

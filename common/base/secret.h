@@ -4,8 +4,8 @@
  * A value is secret by its name (variable, hyperparameter, option: see secret_name), or as the user and
  * password in a URL. The program itself gets the real values; only what people read goes through here.
  */
-#ifndef HEARTH_COMMON_SECRET_H
-#define HEARTH_COMMON_SECRET_H
+#ifndef HEARTH_COMMON_BASE_SECRET_H
+#define HEARTH_COMMON_BASE_SECRET_H
 
 #include <cjson/cJSON.h>
 

@@ -1,8 +1,8 @@
 /*
  * strutil: small text helpers that more than one program needs.
  */
-#ifndef HEARTH_COMMON_STRUTIL_H
-#define HEARTH_COMMON_STRUTIL_H
+#ifndef HEARTH_COMMON_BASE_STRUTIL_H
+#define HEARTH_COMMON_BASE_STRUTIL_H
 
 #include <stddef.h>
 #include <stdint.h>

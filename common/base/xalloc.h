@@ -3,8 +3,8 @@
  *
  * Sizes that come from outside are checked against a limit before they reach these functions.
  */
-#ifndef HEARTH_COMMON_XALLOC_H
-#define HEARTH_COMMON_XALLOC_H
+#ifndef HEARTH_COMMON_BASE_XALLOC_H
+#define HEARTH_COMMON_BASE_XALLOC_H
 
 #include <stdarg.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
  * Cancelling leaves the thread behind: it ends when the resolver lets go of it, and what it found is dropped.
  * At most LOOKUP_MAX such threads run at a time.
  */
-#ifndef HEARTH_COMMON_LOOKUP_H
-#define HEARTH_COMMON_LOOKUP_H
+#ifndef HEARTH_COMMON_NET_LOOKUP_H
+#define HEARTH_COMMON_NET_LOOKUP_H
 
 #include <netdb.h>
 

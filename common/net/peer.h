@@ -11,8 +11,8 @@
  * asks peer_queued and waits for on_drain (bulk). A frame that the table (wire_allowed) forbids closes the
  * connection.
  */
-#ifndef HEARTH_COMMON_PEER_H
-#define HEARTH_COMMON_PEER_H
+#ifndef HEARTH_COMMON_NET_PEER_H
+#define HEARTH_COMMON_NET_PEER_H
 
 #include <stddef.h>
 #include <stdint.h>

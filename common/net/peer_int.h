@@ -2,8 +2,8 @@
  * peer_int: what peer.c (frames, both directions, closing), peer_dial.c (address, TCP, TLS, upgrade) and
  * peer_hello.c (proof of who is there) share. Not for others.
  */
-#ifndef HEARTH_COMMON_PEER_INT_H
-#define HEARTH_COMMON_PEER_INT_H
+#ifndef HEARTH_COMMON_NET_PEER_INT_H
+#define HEARTH_COMMON_NET_PEER_INT_H
 
 #include "common/net/lookup.h"
 #include "common/net/peer.h"

@@ -7,8 +7,8 @@
  * "hj1-SECRET-FINGERPRINT" carries the first 32 hex digits of SHA-256 of the authority's certificate (DER),
  * so that the first contact is already authenticated.
  */
-#ifndef HEARTH_COMMON_TLS_H
-#define HEARTH_COMMON_TLS_H
+#ifndef HEARTH_COMMON_NET_TLS_H
+#define HEARTH_COMMON_NET_TLS_H
 
 #include <openssl/ssl.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /*
  * tls_int: what tls.c and tls_ca.c share. Not for others.
  */
-#ifndef HEARTH_COMMON_TLS_INT_H
-#define HEARTH_COMMON_TLS_INT_H
+#ifndef HEARTH_COMMON_NET_TLS_INT_H
+#define HEARTH_COMMON_NET_TLS_INT_H
 
 #include <openssl/evp.h>
 #include <openssl/x509.h>

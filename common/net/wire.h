@@ -5,8 +5,8 @@
  * against the limit of its type before anything is read. Unknown types are refused. Versions are settled in
  * the handshake. Messages, their fields and who may send them: wire_msg.h. Spec: docs/spec/02-wire.md.
  */
-#ifndef HEARTH_COMMON_WIRE_H
-#define HEARTH_COMMON_WIRE_H
+#ifndef HEARTH_COMMON_NET_WIRE_H
+#define HEARTH_COMMON_NET_WIRE_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -6,8 +6,8 @@
  * one with an epoch below the greatest seen for that job is dropped. Field kinds: U8 U32 U64 I64 F64 STR
  * BYTES STRV U32V U64V I64V F64V. docs/spec/02-wire.md says the same in words.
  */
-#ifndef HEARTH_COMMON_WIRE_MSG_H
-#define HEARTH_COMMON_WIRE_MSG_H
+#ifndef HEARTH_COMMON_NET_WIRE_MSG_H
+#define HEARTH_COMMON_NET_WIRE_MSG_H
 
 #include "common/net/wire.h"
 

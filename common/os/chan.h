@@ -5,8 +5,8 @@
  * the request, drop with a count, close the connection). chan_send_wait blocks; only threads that own
  * no loop may use it.
  */
-#ifndef HEARTH_COMMON_CHAN_H
-#define HEARTH_COMMON_CHAN_H
+#ifndef HEARTH_COMMON_OS_CHAN_H
+#define HEARTH_COMMON_OS_CHAN_H
 
 #include <stddef.h>
 

@@ -6,8 +6,8 @@
  * around a value (no escapes) keep blanks and '#'. Errors name file:line, the key and the nearest
  * known one.
  */
-#ifndef HEARTH_COMMON_CONF_H
-#define HEARTH_COMMON_CONF_H
+#ifndef HEARTH_COMMON_OS_CONF_H
+#define HEARTH_COMMON_OS_CONF_H
 
 #include <stdint.h>
 

@@ -1,8 +1,8 @@
 /*
  * fsutil: files that are either whole or absent.
  */
-#ifndef HEARTH_COMMON_FSUTIL_H
-#define HEARTH_COMMON_FSUTIL_H
+#ifndef HEARTH_COMMON_OS_FSUTIL_H
+#define HEARTH_COMMON_OS_FSUTIL_H
 
 #include <stddef.h>
 #include <stdint.h>

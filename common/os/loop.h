@@ -5,8 +5,8 @@
  * Callbacks run on the thread in loop_run and must not block. Handles may be destroyed in any
  * callback, their own included: memory is released at the end of the turn.
  */
-#ifndef HEARTH_COMMON_LOOP_H
-#define HEARTH_COMMON_LOOP_H
+#ifndef HEARTH_COMMON_OS_LOOP_H
+#define HEARTH_COMMON_OS_LOOP_H
 
 #include <stdint.h>
 

@@ -4,8 +4,8 @@
  * A process is known by boot id + pid + start time, never by pid alone: pids are reused, also after a
  * reboot. Signals go through a pidfd that was opened and checked against that identity.
  */
-#ifndef HEARTH_COMMON_PROC_H
-#define HEARTH_COMMON_PROC_H
+#ifndef HEARTH_COMMON_OS_PROC_H
+#define HEARTH_COMMON_OS_PROC_H
 
 #include <stdint.h>
 #include <sys/types.h>

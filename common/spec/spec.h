@@ -6,8 +6,8 @@
  * (ERR_UNSUPPORTED). All errors found are collected up to 20, one per line. hearthd keeps the text verbatim;
  * the normalized form (spec_json) has every default filled in and is what agents get.
  */
-#ifndef HEARTH_COMMON_SPEC_H
-#define HEARTH_COMMON_SPEC_H
+#ifndef HEARTH_COMMON_SPEC_SPEC_H
+#define HEARTH_COMMON_SPEC_SPEC_H
 
 #include <cjson/cJSON.h>
 #include <stddef.h>

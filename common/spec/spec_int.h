@@ -6,8 +6,8 @@
  * the line of each key and calls the line's function with the value and the struct that the key's object is
  * read into.
  */
-#ifndef HEARTH_COMMON_SPEC_INT_H
-#define HEARTH_COMMON_SPEC_INT_H
+#ifndef HEARTH_COMMON_SPEC_SPEC_INT_H
+#define HEARTH_COMMON_SPEC_SPEC_INT_H
 
 #include "common/spec/spec.h"
 

@@ -6,8 +6,8 @@
  * i follows from the seed and i alone: where every axis has a bounded number of values no combination comes
  * twice, else each axis is drawn for itself (a linear or log axis without a count is continuous).
  */
-#ifndef HEARTH_COMMON_SWEEP_H
-#define HEARTH_COMMON_SWEEP_H
+#ifndef HEARTH_COMMON_SPEC_SWEEP_H
+#define HEARTH_COMMON_SPEC_SWEEP_H
 
 #include <cjson/cJSON.h>
 #include <stddef.h>

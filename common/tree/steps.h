@@ -2,8 +2,8 @@
  * steps: which steps a folder of checkpoints holds. The step of an entry is the last whole number in its name
  * (step-1200, model_1200.pt), up to 2^53. Pure.
  */
-#ifndef HEARTH_COMMON_STEPS_H
-#define HEARTH_COMMON_STEPS_H
+#ifndef HEARTH_COMMON_TREE_STEPS_H
+#define HEARTH_COMMON_TREE_STEPS_H
 
 #include <stddef.h>
 #include <stdint.h>

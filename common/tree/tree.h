@@ -14,8 +14,8 @@
  *
  * Extraction refuses absolute paths, "..", a path below a link, links that leave the tree.
  */
-#ifndef HEARTH_COMMON_TREE_H
-#define HEARTH_COMMON_TREE_H
+#ifndef HEARTH_COMMON_TREE_TREE_H
+#define HEARTH_COMMON_TREE_TREE_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /*
  * tree_int: what tree.c, tree_scan.c and tree_extract.c share. Not for others.
  */
-#ifndef HEARTH_COMMON_TREE_INT_H
-#define HEARTH_COMMON_TREE_INT_H
+#ifndef HEARTH_COMMON_TREE_TREE_INT_H
+#define HEARTH_COMMON_TREE_TREE_INT_H
 
 #include <stddef.h>
 

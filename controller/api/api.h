@@ -6,8 +6,8 @@
  * This header: the table, and what handlers of several files use. The handlers' prototypes are in api_jobs.h
  * and api_cluster.h.
  */
-#ifndef HEARTH_CONTROLLER_API_H
-#define HEARTH_CONTROLLER_API_H
+#ifndef HEARTH_CONTROLLER_API_API_H
+#define HEARTH_CONTROLLER_API_API_H
 
 #include "controller/http/route.h"
 #include "controller/state/request.h"

@@ -2,8 +2,8 @@
  * api_cluster: the handlers of nodes, queues, money, reservations, login and pages. Each handler answers its
  * call once, now or later on the same I/O thread.
  */
-#ifndef HEARTH_CONTROLLER_API_CLUSTER_H
-#define HEARTH_CONTROLLER_API_CLUSTER_H
+#ifndef HEARTH_CONTROLLER_API_API_CLUSTER_H
+#define HEARTH_CONTROLLER_API_API_CLUSTER_H
 
 struct call;
 struct io;

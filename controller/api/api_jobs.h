@@ -2,8 +2,8 @@
  * api_jobs: the handlers of jobs and their records, logs, artifacts and blobs. Each handler answers its call
  * once, now or later on the same I/O thread.
  */
-#ifndef HEARTH_CONTROLLER_API_JOBS_H
-#define HEARTH_CONTROLLER_API_JOBS_H
+#ifndef HEARTH_CONTROLLER_API_API_JOBS_H
+#define HEARTH_CONTROLLER_API_API_JOBS_H
 
 struct call;
 struct io;

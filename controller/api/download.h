@@ -2,8 +2,8 @@
  * download: an answer made of parts of files, sent piece by piece as the connection accepts it. It
  * understands one Range (RFC 9110, section 14).
  */
-#ifndef HEARTH_CONTROLLER_DOWNLOAD_H
-#define HEARTH_CONTROLLER_DOWNLOAD_H
+#ifndef HEARTH_CONTROLLER_API_DOWNLOAD_H
+#define HEARTH_CONTROLLER_API_DOWNLOAD_H
 
 #include <stdint.h>
 

@@ -2,8 +2,8 @@
  * log_events: bytes of a log as server-sent events {"offset","time","fd","text"}, cut at the marks of the
  * side index. The id of an event is the offset behind it, so that Last-Event-ID resumes exactly there.
  */
-#ifndef HEARTH_CONTROLLER_LOG_EVENTS_H
-#define HEARTH_CONTROLLER_LOG_EVENTS_H
+#ifndef HEARTH_CONTROLLER_API_LOG_EVENTS_H
+#define HEARTH_CONTROLLER_API_LOG_EVENTS_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /*
  * log_names: which stream of a job a user's words mean.
  */
-#ifndef HEARTH_CONTROLLER_LOG_NAMES_H
-#define HEARTH_CONTROLLER_LOG_NAMES_H
+#ifndef HEARTH_CONTROLLER_API_LOG_NAMES_H
+#define HEARTH_CONTROLLER_API_LOG_NAMES_H
 
 #include <cjson/cJSON.h>
 #include <stddef.h>

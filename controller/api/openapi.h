@@ -1,8 +1,8 @@
 /*
  * openapi: the description of the API (OpenAPI 3.1), made from the route table.
  */
-#ifndef HEARTH_CONTROLLER_OPENAPI_H
-#define HEARTH_CONTROLLER_OPENAPI_H
+#ifndef HEARTH_CONTROLLER_API_OPENAPI_H
+#define HEARTH_CONTROLLER_API_OPENAPI_H
 
 #include <cjson/cJSON.h>
 #include <stddef.h>

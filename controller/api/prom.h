@@ -1,8 +1,8 @@
 /*
  * prom: numbers as Prometheus text (exposition format 0.0.4).
  */
-#ifndef HEARTH_CONTROLLER_PROM_H
-#define HEARTH_CONTROLLER_PROM_H
+#ifndef HEARTH_CONTROLLER_API_PROM_H
+#define HEARTH_CONTROLLER_API_PROM_H
 
 #include <cjson/cJSON.h>
 

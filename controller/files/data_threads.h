@@ -12,8 +12,8 @@
  * answers 503. Towards an I/O thread whose channel is full the data threads wait. An I/O thread never waits
  * for them, so that cannot deadlock.
  */
-#ifndef HEARTH_CONTROLLER_DATA_THREADS_H
-#define HEARTH_CONTROLLER_DATA_THREADS_H
+#ifndef HEARTH_CONTROLLER_FILES_DATA_THREADS_H
+#define HEARTH_CONTROLLER_FILES_DATA_THREADS_H
 
 #include <cjson/cJSON.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /*
  * data_threads_int: what data_threads.c and data_threads_blob.c share.
  */
-#ifndef HEARTH_CONTROLLER_DATA_THREADS_INT_H
-#define HEARTH_CONTROLLER_DATA_THREADS_INT_H
+#ifndef HEARTH_CONTROLLER_FILES_DATA_THREADS_INT_H
+#define HEARTH_CONTROLLER_FILES_DATA_THREADS_INT_H
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -3,8 +3,8 @@
  * syncs that reach a disk. A network file system gives some of these only partly, or only with certain mount
  * options.
  */
-#ifndef HEARTH_CONTROLLER_DATAFS_H
-#define HEARTH_CONTROLLER_DATAFS_H
+#ifndef HEARTH_CONTROLLER_FILES_DATAFS_H
+#define HEARTH_CONTROLLER_FILES_DATAFS_H
 
 #include <stdint.h>
 

@@ -8,8 +8,8 @@
  *
  * A thread of its own measures once a second: a disk that hangs must not block another thread.
  */
-#ifndef HEARTH_CONTROLLER_DISK_SPACE_H
-#define HEARTH_CONTROLLER_DISK_SPACE_H
+#ifndef HEARTH_CONTROLLER_FILES_DISK_SPACE_H
+#define HEARTH_CONTROLLER_FILES_DISK_SPACE_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -6,8 +6,8 @@
  * late data and data sent again are accepted as long as the row is there. An attempt's nodes never change,
  * so they are cached.
  */
-#ifndef HEARTH_CONTROLLER_LOG_PLACES_H
-#define HEARTH_CONTROLLER_LOG_PLACES_H
+#ifndef HEARTH_CONTROLLER_FILES_LOG_PLACES_H
+#define HEARTH_CONTROLLER_FILES_LOG_PLACES_H
 
 #include <stdint.h>
 

@@ -5,8 +5,8 @@
  * one list for each number, in the order of arrival, and neither an insertion nor a look at the next one
  * walks a list. On a full disk tens of thousands wait.
  */
-#ifndef HEARTH_CONTROLLER_LOG_RETRY_H
-#define HEARTH_CONTROLLER_LOG_RETRY_H
+#ifndef HEARTH_CONTROLLER_FILES_LOG_RETRY_H
+#define HEARTH_CONTROLLER_FILES_LOG_RETRY_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -9,8 +9,8 @@
  * Against DNS rebinding, a loopback listener answers only to loopback names in Host. Against forged requests
  * of other sites, an Origin that is present must equal Host.
  */
-#ifndef HEARTH_CONTROLLER_AUTH_H
-#define HEARTH_CONTROLLER_AUTH_H
+#ifndef HEARTH_CONTROLLER_HTTP_AUTH_H
+#define HEARTH_CONTROLLER_HTTP_AUTH_H
 
 #include <stddef.h>
 #include <stdint.h>

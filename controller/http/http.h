@@ -12,8 +12,8 @@
  * A call lives while its connection still works on it or someone holds it (call_hold). When the client goes,
  * on_gone runs once and later answers are dropped silently.
  */
-#ifndef HEARTH_CONTROLLER_HTTP_H
-#define HEARTH_CONTROLLER_HTTP_H
+#ifndef HEARTH_CONTROLLER_HTTP_HTTP_H
+#define HEARTH_CONTROLLER_HTTP_HTTP_H
 
 #include <cjson/cJSON.h>
 #include <openssl/ssl.h>

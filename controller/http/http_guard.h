@@ -13,8 +13,8 @@
  * chunk extensions, trailers, bodies with GET and HEAD, headers over 64 KiB or 128 lines, a target over 8
  * KiB, a body over the limit.
  */
-#ifndef HEARTH_CONTROLLER_HTTP_GUARD_H
-#define HEARTH_CONTROLLER_HTTP_GUARD_H
+#ifndef HEARTH_CONTROLLER_HTTP_HTTP_GUARD_H
+#define HEARTH_CONTROLLER_HTTP_HTTP_GUARD_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /*
  * http_int: what http.c (connections) and http_call.c (calls and answers) share. No other file includes it.
  */
-#ifndef HEARTH_CONTROLLER_HTTP_INT_H
-#define HEARTH_CONTROLLER_HTTP_INT_H
+#ifndef HEARTH_CONTROLLER_HTTP_HTTP_INT_H
+#define HEARTH_CONTROLLER_HTTP_HTTP_INT_H
 
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>

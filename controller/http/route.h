@@ -5,8 +5,8 @@
  * in and comes out. The dispatcher checks login, role, path and query against it, then calls the handler. A
  * parameter that the route does not know is an error that names the nearest one.
  */
-#ifndef HEARTH_CONTROLLER_ROUTE_H
-#define HEARTH_CONTROLLER_ROUTE_H
+#ifndef HEARTH_CONTROLLER_HTTP_ROUTE_H
+#define HEARTH_CONTROLLER_HTTP_ROUTE_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /*
  * sse: the text form of server-sent events (WHATWG HTML, section 9.2).
  */
-#ifndef HEARTH_CONTROLLER_SSE_H
-#define HEARTH_CONTROLLER_SSE_H
+#ifndef HEARTH_CONTROLLER_HTTP_SSE_H
+#define HEARTH_CONTROLLER_HTTP_SSE_H
 
 #include <stdint.h>
 

@@ -5,8 +5,8 @@
  * When the receiver has no room, the connection pauses: it is not read any more, what was already read waits
  * in a list, and a timer tries again. Nothing is dropped.
  */
-#ifndef HEARTH_CONTROLLER_AGENTS_H
-#define HEARTH_CONTROLLER_AGENTS_H
+#ifndef HEARTH_CONTROLLER_IO_AGENTS_H
+#define HEARTH_CONTROLLER_IO_AGENTS_H
 
 #include <stdatomic.h>
 #include <stdint.h>

@@ -5,8 +5,8 @@
  * thread only sees its address (in request.io). After asks_destroy that address still lives, and the state
  * thread drops an answer that nobody waits for.
  */
-#ifndef HEARTH_CONTROLLER_ASK_H
-#define HEARTH_CONTROLLER_ASK_H
+#ifndef HEARTH_CONTROLLER_IO_ASK_H
+#define HEARTH_CONTROLLER_IO_ASK_H
 
 #include <cjson/cJSON.h>
 

@@ -15,8 +15,8 @@
  * | any to I/O            | io           | the sender decides: io_post returns -1, io_post_wait waits   |
  * | I/O to files          | data_threads | uploads are answered with 503, agents' connections pause     |
  */
-#ifndef HEARTH_CONTROLLER_IO_H
-#define HEARTH_CONTROLLER_IO_H
+#ifndef HEARTH_CONTROLLER_IO_IO_H
+#define HEARTH_CONTROLLER_IO_IO_H
 
 #include <openssl/ssl.h>
 #include <pthread.h>

@@ -1,8 +1,8 @@
 /*
  * listen: the sockets that hearthd listens on: one TCP address, with TLS off loopback, and DATA/hearthd.sock.
  */
-#ifndef HEARTH_CONTROLLER_LISTEN_H
-#define HEARTH_CONTROLLER_LISTEN_H
+#ifndef HEARTH_CONTROLLER_IO_LISTEN_H
+#define HEARTH_CONTROLLER_IO_LISTEN_H
 
 #include <openssl/ssl.h>
 

@@ -2,8 +2,8 @@
  * order: what other threads want an agent's connection to do: send a message, or close. Orders to one session
  * keep their order.
  */
-#ifndef HEARTH_CONTROLLER_ORDER_H
-#define HEARTH_CONTROLLER_ORDER_H
+#ifndef HEARTH_CONTROLLER_IO_ORDER_H
+#define HEARTH_CONTROLLER_IO_ORDER_H
 
 #include <stdint.h>
 

@@ -11,8 +11,8 @@
  * connection is closed as soon as there is room for the message, and the next one starts with the agent's
  * full state.
  */
-#ifndef HEARTH_CONTROLLER_SESSIONS_H
-#define HEARTH_CONTROLLER_SESSIONS_H
+#ifndef HEARTH_CONTROLLER_IO_SESSIONS_H
+#define HEARTH_CONTROLLER_IO_SESSIONS_H
 
 #include <stdint.h>
 

@@ -2,8 +2,8 @@
  * state_link: the channel from all I/O threads to the state thread. It is bounded; a sender that finds it
  * full keeps its message and pauses or refuses.
  */
-#ifndef HEARTH_CONTROLLER_STATE_LINK_H
-#define HEARTH_CONTROLLER_STATE_LINK_H
+#ifndef HEARTH_CONTROLLER_IO_STATE_LINK_H
+#define HEARTH_CONTROLLER_IO_STATE_LINK_H
 
 #include <stdatomic.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* checkpoint: which steps a checkpoint folder holds. Pure. */
-#ifndef HEARTH_CONTROLLER_CHECKPOINT_H
-#define HEARTH_CONTROLLER_CHECKPOINT_H
+#ifndef HEARTH_CONTROLLER_RECORD_CHECKPOINT_H
+#define HEARTH_CONTROLLER_RECORD_CHECKPOINT_H
 
 #include <stddef.h>
 

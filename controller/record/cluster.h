@@ -13,8 +13,8 @@
  * of that struct. A new record is filled with zeros. Live code frees what its part holds before the record
  * is removed.
  */
-#ifndef HEARTH_CONTROLLER_CLUSTER_H
-#define HEARTH_CONTROLLER_CLUSTER_H
+#ifndef HEARTH_CONTROLLER_RECORD_CLUSTER_H
+#define HEARTH_CONTROLLER_RECORD_CLUSTER_H
 
 #include "common/base/hashtable.h"
 #include "common/base/xalloc.h"

@@ -1,8 +1,8 @@
 /*
  * cluster_rows: records of the cluster from stored rows, and rows from records.
  */
-#ifndef HEARTH_CONTROLLER_CLUSTER_ROWS_H
-#define HEARTH_CONTROLLER_CLUSTER_ROWS_H
+#ifndef HEARTH_CONTROLLER_RECORD_CLUSTER_ROWS_H
+#define HEARTH_CONTROLLER_RECORD_CLUSTER_ROWS_H
 
 #include "controller/record/cluster.h"
 #include "store/read/verify.h"

@@ -8,8 +8,8 @@
  * The data of an event is a JSON object. It holds the SHA-256 of the specification, but neither the
  * specification nor secrets.
  */
-#ifndef HEARTH_CONTROLLER_EVENT_H
-#define HEARTH_CONTROLLER_EVENT_H
+#ifndef HEARTH_CONTROLLER_RECORD_EVENT_H
+#define HEARTH_CONTROLLER_RECORD_EVENT_H
 
 #include <cjson/cJSON.h>
 

@@ -16,8 +16,8 @@
  * After "A System for Massively Parallel Hyperparameter Tuning" (Li et al., MLSys 2020), whose rule for who
  * is promoted is turned round: it says who is stopped.
  */
-#ifndef HEARTH_CONTROLLER_HALVING_H
-#define HEARTH_CONTROLLER_HALVING_H
+#ifndef HEARTH_CONTROLLER_RECORD_HALVING_H
+#define HEARTH_CONTROLLER_RECORD_HALVING_H
 
 #include <stddef.h>
 #include <stdint.h>

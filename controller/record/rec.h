@@ -3,8 +3,8 @@
  * plain data that only event_apply changes. Functions below make the store's rows of it, and the record from
  * rows. A waiting job has no attempt and takes less than 1 KiB.
  */
-#ifndef HEARTH_CONTROLLER_REC_H
-#define HEARTH_CONTROLLER_REC_H
+#ifndef HEARTH_CONTROLLER_RECORD_REC_H
+#define HEARTH_CONTROLLER_RECORD_REC_H
 
 #include <cjson/cJSON.h>
 

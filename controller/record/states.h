@@ -3,8 +3,8 @@
  * are allowed between them (docs/spec/01-states.md). hearthd refuses and logs a move
  * that is not in a table; a build with failpoints aborts.
  */
-#ifndef HEARTH_CONTROLLER_STATES_H
-#define HEARTH_CONTROLLER_STATES_H
+#ifndef HEARTH_CONTROLLER_RECORD_STATES_H
+#define HEARTH_CONTROLLER_RECORD_STATES_H
 
 #include <stdint.h>
 

@@ -7,8 +7,8 @@
  * that the administrator sets replaces the shipped one. An administrator's own type has only the facts that
  * were set.
  */
-#ifndef HEARTH_CONTROLLER_CATALOGUE_H
-#define HEARTH_CONTROLLER_CATALOGUE_H
+#ifndef HEARTH_CONTROLLER_SHARE_CATALOGUE_H
+#define HEARTH_CONTROLLER_SHARE_CATALOGUE_H
 
 #include <cjson/cJSON.h>
 

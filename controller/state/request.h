@@ -6,8 +6,8 @@
  * that the answer claims is committed. The answer travels back to the I/O thread that asked. A request that
  * meets a full channel is answered 503 by the I/O thread itself.
  */
-#ifndef HEARTH_CONTROLLER_REQUEST_H
-#define HEARTH_CONTROLLER_REQUEST_H
+#ifndef HEARTH_CONTROLLER_STATE_REQUEST_H
+#define HEARTH_CONTROLLER_STATE_REQUEST_H
 
 #include <cjson/cJSON.h>
 #include <stdint.h>

@@ -35,8 +35,8 @@
  *   REQ_JOIN: body: {token, node, csr} -> {cert, ca, node} (no login needed)
  *   REQ_STATS: -> numbers for /metrics
  */
-#ifndef HEARTH_CONTROLLER_REQUEST_TABLE_H
-#define HEARTH_CONTROLLER_REQUEST_TABLE_H
+#ifndef HEARTH_CONTROLLER_STATE_REQUEST_TABLE_H
+#define HEARTH_CONTROLLER_STATE_REQUEST_TABLE_H
 
 /* clang-format off */
 #define REQUEST_OPS(R) \

@@ -2,8 +2,8 @@
  * args: options and operands of one verb, from a table. Options may be anywhere; "--" ends them. The error
  * for an unknown option names the nearest known one.
  */
-#ifndef HEARTH_JOBCTL_ARGS_H
-#define HEARTH_JOBCTL_ARGS_H
+#ifndef HEARTH_JOBCTL_CLIENT_ARGS_H
+#define HEARTH_JOBCTL_CLIENT_ARGS_H
 
 #include <stddef.h>
 #include <stdint.h>

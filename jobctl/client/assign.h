@@ -1,8 +1,8 @@
 /*
  * assign: changes of a specification from the command line: --set a.b.c=value. Pure.
  */
-#ifndef HEARTH_JOBCTL_ASSIGN_H
-#define HEARTH_JOBCTL_ASSIGN_H
+#ifndef HEARTH_JOBCTL_CLIENT_ASSIGN_H
+#define HEARTH_JOBCTL_CLIENT_ASSIGN_H
 
 #include <cjson/cJSON.h>
 

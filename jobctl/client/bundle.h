@@ -2,8 +2,8 @@
  * bundle: moves source trees and artifacts between a folder and hearthd, as content-addressed chunks
  * (common/tree/tree.h).
  */
-#ifndef HEARTH_JOBCTL_BUNDLE_H
-#define HEARTH_JOBCTL_BUNDLE_H
+#ifndef HEARTH_JOBCTL_CLIENT_BUNDLE_H
+#define HEARTH_JOBCTL_CLIENT_BUNDLE_H
 
 #include "common/base/err.h"
 #include "common/base/hash.h"

@@ -7,8 +7,8 @@
  *
  * After interrupt_catch, Ctrl-C ends the present call with an error; interrupted() tells.
  */
-#ifndef HEARTH_JOBCTL_CLIENT_H
-#define HEARTH_JOBCTL_CLIENT_H
+#ifndef HEARTH_JOBCTL_CLIENT_CLIENT_H
+#define HEARTH_JOBCTL_CLIENT_CLIENT_H
 
 #include <cjson/cJSON.h>
 #include <stddef.h>

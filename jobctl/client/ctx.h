@@ -6,8 +6,8 @@
  * arguments and returns an exit code, or -1 with ctx->err set: main then prints the error and chooses the
  * exit code (client_exit_code).
  */
-#ifndef HEARTH_JOBCTL_CTX_H
-#define HEARTH_JOBCTL_CTX_H
+#ifndef HEARTH_JOBCTL_CLIENT_CTX_H
+#define HEARTH_JOBCTL_CLIENT_CTX_H
 
 #include <cjson/cJSON.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /*
  * gitinfo: the git state of a source folder, for the record of a run.
  */
-#ifndef HEARTH_JOBCTL_GITINFO_H
-#define HEARTH_JOBCTL_GITINFO_H
+#ifndef HEARTH_JOBCTL_CLIENT_GITINFO_H
+#define HEARTH_JOBCTL_CLIENT_GITINFO_H
 
 #include <cjson/cJSON.h>
 

@@ -6,8 +6,8 @@
  * "/build" or "a/b" from the top, and "!keep.pt" includes again. The last pattern that matches decides. '#'
  * begins a comment. "**" means the same as "*". A file in an ignored folder cannot be included again.
  */
-#ifndef HEARTH_JOBCTL_IGNORE_H
-#define HEARTH_JOBCTL_IGNORE_H
+#ifndef HEARTH_JOBCTL_CLIENT_IGNORE_H
+#define HEARTH_JOBCTL_CLIENT_IGNORE_H
 
 #include "common/base/err.h"
 #include "common/base/xalloc.h"

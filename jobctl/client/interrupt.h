@@ -4,8 +4,8 @@
  * Without interrupt_catch, SIGINT ends the process at once. After it the first SIGINT or SIGTERM only sets
  * the flag; a second one ends the process.
  */
-#ifndef HEARTH_JOBCTL_INTERRUPT_H
-#define HEARTH_JOBCTL_INTERRUPT_H
+#ifndef HEARTH_JOBCTL_CLIENT_INTERRUPT_H
+#define HEARTH_JOBCTL_CLIENT_INTERRUPT_H
 
 #define EXIT_INTERRUPTED 130
 

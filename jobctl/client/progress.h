@@ -2,8 +2,8 @@
  * progress: one line on a terminal with the progress of a transfer. It writes nothing if standard error is
  * not a terminal, or if the transfer is short.
  */
-#ifndef HEARTH_JOBCTL_PROGRESS_H
-#define HEARTH_JOBCTL_PROGRESS_H
+#ifndef HEARTH_JOBCTL_CLIENT_PROGRESS_H
+#define HEARTH_JOBCTL_CLIENT_PROGRESS_H
 
 #include <stddef.h>
 #include <stdint.h>

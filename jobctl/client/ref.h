@@ -1,8 +1,8 @@
 /*
  * ref: job references as people write them: 17, last, NAME, NAME~1, 17.3, and lists and ranges of them.
  */
-#ifndef HEARTH_JOBCTL_REF_H
-#define HEARTH_JOBCTL_REF_H
+#ifndef HEARTH_JOBCTL_CLIENT_REF_H
+#define HEARTH_JOBCTL_CLIENT_REF_H
 
 #include <stddef.h>
 #include <stdint.h>

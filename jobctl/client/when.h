@@ -2,8 +2,8 @@
  * when: a time as people write it: now, +2h (from now), 14:00 (the next one), 2026-01-31, "2026-01-31 14:00"
  * (local time), 2026-01-31T14:00:00Z.
  */
-#ifndef HEARTH_JOBCTL_WHEN_H
-#define HEARTH_JOBCTL_WHEN_H
+#ifndef HEARTH_JOBCTL_CLIENT_WHEN_H
+#define HEARTH_JOBCTL_CLIENT_WHEN_H
 
 #include <stdint.h>
 

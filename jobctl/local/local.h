@@ -1,8 +1,8 @@
 /*
  * local: a cluster on this machine alone, run by this user: hearthd and a few agents in the background.
  */
-#ifndef HEARTH_JOBCTL_LOCAL_H
-#define HEARTH_JOBCTL_LOCAL_H
+#ifndef HEARTH_JOBCTL_LOCAL_LOCAL_H
+#define HEARTH_JOBCTL_LOCAL_LOCAL_H
 
 #include "jobctl/client/ctx.h"
 

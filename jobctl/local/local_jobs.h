@@ -5,8 +5,8 @@
  * record still says that those jobs run, so the next `local up` stops them before any agent can start them
  * again.
  */
-#ifndef HEARTH_JOBCTL_LOCAL_JOBS_H
-#define HEARTH_JOBCTL_LOCAL_JOBS_H
+#ifndef HEARTH_JOBCTL_LOCAL_LOCAL_JOBS_H
+#define HEARTH_JOBCTL_LOCAL_LOCAL_JOBS_H
 
 #include "common/base/err.h"
 #include "jobctl/client/client.h"

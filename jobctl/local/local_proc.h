@@ -4,8 +4,8 @@
  * DIR/run/NAME has the identity (boot id, pid, start time) of each. Only a process with that very identity
  * gets a signal.
  */
-#ifndef HEARTH_JOBCTL_LOCAL_PROC_H
-#define HEARTH_JOBCTL_LOCAL_PROC_H
+#ifndef HEARTH_JOBCTL_LOCAL_LOCAL_PROC_H
+#define HEARTH_JOBCTL_LOCAL_LOCAL_PROC_H
 
 #include "common/base/err.h"
 #include "common/base/xalloc.h"

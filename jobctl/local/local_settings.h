@@ -3,8 +3,8 @@
  * up` to `local down`, so that a program that starts again gets the same ones. DIR/port has the port and
  * outlives `local down`, because agents know it.
  */
-#ifndef HEARTH_JOBCTL_LOCAL_SETTINGS_H
-#define HEARTH_JOBCTL_LOCAL_SETTINGS_H
+#ifndef HEARTH_JOBCTL_LOCAL_LOCAL_SETTINGS_H
+#define HEARTH_JOBCTL_LOCAL_LOCAL_SETTINGS_H
 
 #include "common/base/err.h"
 #include "jobctl/client/args.h"

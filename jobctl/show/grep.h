@@ -1,8 +1,8 @@
 /*
  * grep: the lines of a byte stream that match a pattern (PCRE2).
  */
-#ifndef HEARTH_JOBCTL_GREP_H
-#define HEARTH_JOBCTL_GREP_H
+#ifndef HEARTH_JOBCTL_SHOW_GREP_H
+#define HEARTH_JOBCTL_SHOW_GREP_H
 
 #include <stddef.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /*
  * log_absent: what is shown and reported if the requested stream is empty or missing.
  */
-#ifndef HEARTH_JOBCTL_LOG_ABSENT_H
-#define HEARTH_JOBCTL_LOG_ABSENT_H
+#ifndef HEARTH_JOBCTL_SHOW_LOG_ABSENT_H
+#define HEARTH_JOBCTL_SHOW_LOG_ABSENT_H
 
 struct log_stream;
 

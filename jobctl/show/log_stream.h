@@ -6,8 +6,8 @@
  * next attempt's stream follows. While a followed stream is quiet, standard error says what the job waits
  * for.
  */
-#ifndef HEARTH_JOBCTL_LOG_STREAM_H
-#define HEARTH_JOBCTL_LOG_STREAM_H
+#ifndef HEARTH_JOBCTL_SHOW_LOG_STREAM_H
+#define HEARTH_JOBCTL_SHOW_LOG_STREAM_H
 
 #include <stdint.h>
 

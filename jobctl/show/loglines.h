@@ -2,8 +2,8 @@
  * loglines: the bytes of a log as JSON, one object per line: {"attempt","stream","offset","text"}. A line
  * longer than LOGLINES_MAX is cut, and its object has "cut": true.
  */
-#ifndef HEARTH_JOBCTL_LOGLINES_H
-#define HEARTH_JOBCTL_LOGLINES_H
+#ifndef HEARTH_JOBCTL_SHOW_LOGLINES_H
+#define HEARTH_JOBCTL_SHOW_LOGLINES_H
 
 #include <stddef.h>
 #include <stdint.h>

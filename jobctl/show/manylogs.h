@@ -8,8 +8,8 @@
  * far as its share allows. A line longer than its share is shown in parts (64 KiB, less for more than 128
  * ranks). Above 1,024 ranks the share is 16 KiB per rank. In addition memory has one event of at most 4 MiB.
  */
-#ifndef HEARTH_JOBCTL_MANYLOGS_H
-#define HEARTH_JOBCTL_MANYLOGS_H
+#ifndef HEARTH_JOBCTL_SHOW_MANYLOGS_H
+#define HEARTH_JOBCTL_SHOW_MANYLOGS_H
 
 #include <stddef.h>
 #include <stdint.h>

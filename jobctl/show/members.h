@@ -1,8 +1,8 @@
 /*
  * members: the table of an array's or a sweep's members.
  */
-#ifndef HEARTH_JOBCTL_MEMBERS_H
-#define HEARTH_JOBCTL_MEMBERS_H
+#ifndef HEARTH_JOBCTL_SHOW_MEMBERS_H
+#define HEARTH_JOBCTL_SHOW_MEMBERS_H
 
 #include <cjson/cJSON.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /*
  * metrics: tables of metrics, for `metrics` and `show`.
  */
-#ifndef HEARTH_JOBCTL_METRICS_H
-#define HEARTH_JOBCTL_METRICS_H
+#ifndef HEARTH_JOBCTL_SHOW_METRICS_H
+#define HEARTH_JOBCTL_SHOW_METRICS_H
 
 #include <cjson/cJSON.h>
 

@@ -3,8 +3,8 @@
  *
  * print: tables, colours (only on a terminal, never with NO_COLOR), ages and sizes.
  */
-#ifndef HEARTH_JOBCTL_PRINT_H
-#define HEARTH_JOBCTL_PRINT_H
+#ifndef HEARTH_JOBCTL_SHOW_PRINT_H
+#define HEARTH_JOBCTL_SHOW_PRINT_H
 
 #include <cjson/cJSON.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
  * standard error gets a line after some seconds and another one when the reason changes. Standard output
  * gets nothing.
  */
-#ifndef HEARTH_JOBCTL_WAITING_H
-#define HEARTH_JOBCTL_WAITING_H
+#ifndef HEARTH_JOBCTL_SHOW_WAITING_H
+#define HEARTH_JOBCTL_SHOW_WAITING_H
 
 #include <stdint.h>
 

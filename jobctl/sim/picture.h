@@ -2,8 +2,8 @@
  * picture: a simulated run as SVG: use of the GPUs and length of the queue over time, waiting time by size of
  * job.
  */
-#ifndef HEARTH_JOBCTL_PICTURE_H
-#define HEARTH_JOBCTL_PICTURE_H
+#ifndef HEARTH_JOBCTL_SIM_PICTURE_H
+#define HEARTH_JOBCTL_SIM_PICTURE_H
 #include "common/base/err.h"
 #include "scheduler/sim/sim.h"
 

@@ -1,6 +1,6 @@
 /* simulate: shared by the two kinds of input, traces (simulate.c) and records of a cluster (replay.c). */
-#ifndef HEARTH_JOBCTL_SIMULATE_H
-#define HEARTH_JOBCTL_SIMULATE_H
+#ifndef HEARTH_JOBCTL_SIM_SIMULATE_H
+#define HEARTH_JOBCTL_SIM_SIMULATE_H
 #include "jobctl/client/ctx.h"
 
 extern const struct verb verbs_simulate[]; /* ends with a NULL name */

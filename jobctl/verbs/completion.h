@@ -1,8 +1,8 @@
 /*
  * completion: the words that fit at the cursor of a command line.
  */
-#ifndef HEARTH_JOBCTL_COMPLETION_H
-#define HEARTH_JOBCTL_COMPLETION_H
+#ifndef HEARTH_JOBCTL_VERBS_COMPLETION_H
+#define HEARTH_JOBCTL_VERBS_COMPLETION_H
 
 #include <stddef.h>
 

@@ -1,8 +1,8 @@
 /*
  * follow_log: the log of a new job, for `submit --follow`.
  */
-#ifndef HEARTH_JOBCTL_FOLLOW_LOG_H
-#define HEARTH_JOBCTL_FOLLOW_LOG_H
+#ifndef HEARTH_JOBCTL_VERBS_FOLLOW_LOG_H
+#define HEARTH_JOBCTL_VERBS_FOLLOW_LOG_H
 
 #include <stdint.h>
 

@@ -1,8 +1,8 @@
 /*
  * job_end: waits for the end of a job and reports it, for the verbs that follow one job.
  */
-#ifndef HEARTH_JOBCTL_JOB_END_H
-#define HEARTH_JOBCTL_JOB_END_H
+#ifndef HEARTH_JOBCTL_VERBS_JOB_END_H
+#define HEARTH_JOBCTL_VERBS_JOB_END_H
 
 #include <stdint.h>
 

@@ -4,8 +4,8 @@
  *
  * Each list ends with a NULL name.
  */
-#ifndef HEARTH_JOBCTL_VERBS_H
-#define HEARTH_JOBCTL_VERBS_H
+#ifndef HEARTH_JOBCTL_VERBS_VERBS_H
+#define HEARTH_JOBCTL_VERBS_VERBS_H
 
 #include "jobctl/client/ctx.h"
 

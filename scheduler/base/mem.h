@@ -2,8 +2,8 @@
  * mem: memory for the scheduler library. It links nothing but libc's memory, string, math and sorting
  * functions, so not even the rest of the project's allocator: running out of memory is an assertion.
  */
-#ifndef HEARTH_SCHEDULER_MEM_H
-#define HEARTH_SCHEDULER_MEM_H
+#ifndef HEARTH_SCHEDULER_BASE_MEM_H
+#define HEARTH_SCHEDULER_BASE_MEM_H
 #include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>

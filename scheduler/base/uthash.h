@@ -1,6 +1,6 @@
 /* uthash: the hash tables of uthash, with the library's own memory. */
-#ifndef HEARTH_SCHEDULER_UTHASH_H
-#define HEARTH_SCHEDULER_UTHASH_H
+#ifndef HEARTH_SCHEDULER_BASE_UTHASH_H
+#define HEARTH_SCHEDULER_BASE_UTHASH_H
 #include <assert.h>
 
 #include "scheduler/base/mem.h"

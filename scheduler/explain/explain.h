@@ -5,8 +5,8 @@
  * leaves the model as it was. The work of each answer has a bound. It may use scheduler/policy and what that
  * uses.
  */
-#ifndef HEARTH_SCHEDULER_EXPLAIN_H
-#define HEARTH_SCHEDULER_EXPLAIN_H
+#ifndef HEARTH_SCHEDULER_EXPLAIN_EXPLAIN_H
+#define HEARTH_SCHEDULER_EXPLAIN_EXPLAIN_H
 #include "scheduler/sched.h"
 
 #endif

@@ -1,6 +1,6 @@
 /* account: queues and owners in a tree: what they hold, have used, and may hold. */
-#ifndef HEARTH_SCHEDULER_ACCOUNT_H
-#define HEARTH_SCHEDULER_ACCOUNT_H
+#ifndef HEARTH_SCHEDULER_MODEL_ACCOUNT_H
+#define HEARTH_SCHEDULER_MODEL_ACCOUNT_H
 #include "scheduler/base/uthash.h"
 #include "scheduler/sched.h"
 

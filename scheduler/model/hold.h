@@ -1,6 +1,6 @@
 /* hold: what a job has on one node. */
-#ifndef HEARTH_SCHEDULER_HOLD_H
-#define HEARTH_SCHEDULER_HOLD_H
+#ifndef HEARTH_SCHEDULER_MODEL_HOLD_H
+#define HEARTH_SCHEDULER_MODEL_HOLD_H
 #include "scheduler/sched.h"
 
 struct job;

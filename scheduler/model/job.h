@@ -1,6 +1,6 @@
 /* job: jobs, what they ask for (shape), and what they wait for (depend). */
-#ifndef HEARTH_SCHEDULER_JOB_H
-#define HEARTH_SCHEDULER_JOB_H
+#ifndef HEARTH_SCHEDULER_MODEL_JOB_H
+#define HEARTH_SCHEDULER_MODEL_JOB_H
 #include "scheduler/base/uthash.h"
 #include "scheduler/sched.h"
 

@@ -1,6 +1,6 @@
 /* lane: waiting jobs of one shape, account and burst, in order (queue), and what their run times teach. */
-#ifndef HEARTH_SCHEDULER_LANE_H
-#define HEARTH_SCHEDULER_LANE_H
+#ifndef HEARTH_SCHEDULER_MODEL_LANE_H
+#define HEARTH_SCHEDULER_MODEL_LANE_H
 #include "scheduler/base/uthash.h"
 #include "scheduler/sched.h"
 

@@ -10,8 +10,8 @@
  * the first job of a lane can be next, so a decision looks at lanes, not at jobs. The owner of a GPU or slot
  * is written at the resource itself, so that giving one out twice cannot go unseen.
  */
-#ifndef HEARTH_SCHEDULER_MODEL_H
-#define HEARTH_SCHEDULER_MODEL_H
+#ifndef HEARTH_SCHEDULER_MODEL_MODEL_H
+#define HEARTH_SCHEDULER_MODEL_MODEL_H
 #include "scheduler/model/account.h"
 #include "scheduler/model/hold.h"
 #include "scheduler/model/job.h"

@@ -1,6 +1,6 @@
 /* node: nodes with their GPUs, and the switches and racks that they hang on and stand in. */
-#ifndef HEARTH_SCHEDULER_NODE_H
-#define HEARTH_SCHEDULER_NODE_H
+#ifndef HEARTH_SCHEDULER_MODEL_NODE_H
+#define HEARTH_SCHEDULER_MODEL_NODE_H
 #include "scheduler/base/uthash.h"
 #include "scheduler/sched.h"
 

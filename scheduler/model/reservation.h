@@ -1,6 +1,6 @@
 /* reservation: nodes that belong to one queue, or to nobody, for a time. */
-#ifndef HEARTH_SCHEDULER_RESERVATION_H
-#define HEARTH_SCHEDULER_RESERVATION_H
+#ifndef HEARTH_SCHEDULER_MODEL_RESERVATION_H
+#define HEARTH_SCHEDULER_MODEL_RESERVATION_H
 #include "scheduler/sched.h"
 
 struct account;

@@ -1,6 +1,6 @@
 /* running: jobs that hold something, and when they are believed to end. */
-#ifndef HEARTH_SCHEDULER_RUNNING_H
-#define HEARTH_SCHEDULER_RUNNING_H
+#ifndef HEARTH_SCHEDULER_MODEL_RUNNING_H
+#define HEARTH_SCHEDULER_MODEL_RUNNING_H
 #include "scheduler/sched.h"
 
 struct job;

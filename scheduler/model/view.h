@@ -1,6 +1,6 @@
 /* view: what will be free on each node at a later time. */
-#ifndef HEARTH_SCHEDULER_VIEW_H
-#define HEARTH_SCHEDULER_VIEW_H
+#ifndef HEARTH_SCHEDULER_MODEL_VIEW_H
+#define HEARTH_SCHEDULER_MODEL_VIEW_H
 #include "scheduler/sched.h"
 
 struct hold;

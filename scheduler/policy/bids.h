@@ -1,6 +1,6 @@
 /* bids: the lanes that may be next, the first at the top. */
-#ifndef HEARTH_SCHEDULER_BIDS_H
-#define HEARTH_SCHEDULER_BIDS_H
+#ifndef HEARTH_SCHEDULER_POLICY_BIDS_H
+#define HEARTH_SCHEDULER_POLICY_BIDS_H
 #include "scheduler/policy/order.h"
 
 void bids_look(struct sched *s);      /* a new look, if the time or the input changed */

@@ -1,6 +1,6 @@
 /* fit: does a gang fit, and where? */
-#ifndef HEARTH_SCHEDULER_FIT_H
-#define HEARTH_SCHEDULER_FIT_H
+#ifndef HEARTH_SCHEDULER_POLICY_FIT_H
+#define HEARTH_SCHEDULER_POLICY_FIT_H
 #include "scheduler/sched.h"
 
 struct domain;

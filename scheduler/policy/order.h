@@ -1,6 +1,6 @@
 /* order: would a pass that is made now look at one job before another? */
-#ifndef HEARTH_SCHEDULER_ORDER_H
-#define HEARTH_SCHEDULER_ORDER_H
+#ifndef HEARTH_SCHEDULER_POLICY_ORDER_H
+#define HEARTH_SCHEDULER_POLICY_ORDER_H
 #include "scheduler/sched.h"
 
 struct job;

@@ -1,6 +1,6 @@
 /* plan: conservative backfill: a place in time for every waiting job. */
-#ifndef HEARTH_SCHEDULER_PLAN_H
-#define HEARTH_SCHEDULER_PLAN_H
+#ifndef HEARTH_SCHEDULER_POLICY_PLAN_H
+#define HEARTH_SCHEDULER_POLICY_PLAN_H
 #include "scheduler/sched.h"
 
 struct job;

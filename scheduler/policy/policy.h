@@ -5,8 +5,8 @@
  * same model and time give the same decision. It may use scheduler/model and what that uses. It takes what it
  * decides from the model's free resources, and gives nothing back.
  */
-#ifndef HEARTH_SCHEDULER_POLICY_H
-#define HEARTH_SCHEDULER_POLICY_H
+#ifndef HEARTH_SCHEDULER_POLICY_POLICY_H
+#define HEARTH_SCHEDULER_POLICY_POLICY_H
 #include "scheduler/sched.h"
 
 /* Returns the next decision, malloc'ed, or NULL. */

@@ -1,6 +1,6 @@
 /* reserved_first: the jobs that a place was kept for keep it. */
-#ifndef HEARTH_SCHEDULER_RESERVED_FIRST_H
-#define HEARTH_SCHEDULER_RESERVED_FIRST_H
+#ifndef HEARTH_SCHEDULER_POLICY_RESERVED_FIRST_H
+#define HEARTH_SCHEDULER_POLICY_RESERVED_FIRST_H
 #include "scheduler/sched.h"
 
 struct job;

@@ -1,6 +1,6 @@
 /* shadow: the place that is kept for one job, the head. */
-#ifndef HEARTH_SCHEDULER_SHADOW_H
-#define HEARTH_SCHEDULER_SHADOW_H
+#ifndef HEARTH_SCHEDULER_POLICY_SHADOW_H
+#define HEARTH_SCHEDULER_POLICY_SHADOW_H
 #include "scheduler/model/node.h"
 #include "scheduler/sched.h"
 

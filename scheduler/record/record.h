@@ -9,8 +9,8 @@
  * stores the lines. Lines of its own may stand between them ("at", "try", "tried", and those that begin with
  * "hearth-").
  */
-#ifndef HEARTH_SCHEDULER_RECORD_H
-#define HEARTH_SCHEDULER_RECORD_H
+#ifndef HEARTH_SCHEDULER_RECORD_RECORD_H
+#define HEARTH_SCHEDULER_RECORD_RECORD_H
 #include "scheduler/sched.h"
 
 enum record_line_kind {

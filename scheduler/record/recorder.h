@@ -1,6 +1,6 @@
 /* recorder: writes one line for each input of the library and for each decision. */
-#ifndef HEARTH_SCHEDULER_RECORDER_H
-#define HEARTH_SCHEDULER_RECORDER_H
+#ifndef HEARTH_SCHEDULER_RECORD_RECORDER_H
+#define HEARTH_SCHEDULER_RECORD_RECORDER_H
 #include "scheduler/sched.h"
 
 struct recorder; /* NULL: nobody records, and nothing happens */

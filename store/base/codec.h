@@ -9,8 +9,8 @@
  * Planes and differences are what makes zstd pay: neighbours of a series share their high bytes. Values keep
  * every bit, NaN's payload included. Decoding trusts nothing: a damaged blob is an error.
  */
-#ifndef HEARTH_STORE_CODEC_H
-#define HEARTH_STORE_CODEC_H
+#ifndef HEARTH_STORE_BASE_CODEC_H
+#define HEARTH_STORE_BASE_CODEC_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -17,8 +17,8 @@
  *   UNSEEN    a field of that name                  no: no event has it
  *   MADE      rec.c makes it from other fields      yes
  */
-#ifndef HEARTH_STORE_COLUMNS_H
-#define HEARTH_STORE_COLUMNS_H
+#ifndef HEARTH_STORE_BASE_COLUMNS_H
+#define HEARTH_STORE_BASE_COLUMNS_H
 
 /* clang-format off */
 #define JOB_TABLE(F, C) \

@@ -2,8 +2,8 @@
  * metric_sum: what one row tells of a metric whose points came from several ranks and attempts: the newest
  * attempt that has it and, there, the lowest rank. Numbers of different attempts or ranks are never mixed.
  */
-#ifndef HEARTH_STORE_METRIC_SUM_H
-#define HEARTH_STORE_METRIC_SUM_H
+#ifndef HEARTH_STORE_BASE_METRIC_SUM_H
+#define HEARTH_STORE_BASE_METRIC_SUM_H
 
 #include <stdint.h>
 

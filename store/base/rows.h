@@ -6,8 +6,8 @@
  * store/base holds what writing and reading share: records, SQLite helpers, the codec of series, tags. It may
  * use common/ only.
  */
-#ifndef HEARTH_STORE_ROWS_H
-#define HEARTH_STORE_ROWS_H
+#ifndef HEARTH_STORE_BASE_ROWS_H
+#define HEARTH_STORE_BASE_ROWS_H
 
 #include <stdint.h>
 

@@ -1,8 +1,8 @@
 /*
  * sqlh: the few helpers that every file with SQL needs. No state.
  */
-#ifndef HEARTH_STORE_SQLH_H
-#define HEARTH_STORE_SQLH_H
+#ifndef HEARTH_STORE_BASE_SQLH_H
+#define HEARTH_STORE_BASE_SQLH_H
 
 #include <sqlite3.h>
 #include <stdint.h>

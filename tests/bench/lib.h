@@ -4,8 +4,8 @@
  * All of it ends the program with a message when something is not as it must be: a figure of a run that went
  * wrong is worth nothing.
  */
-#ifndef HEARTH_BENCH_LIB_H
-#define HEARTH_BENCH_LIB_H
+#ifndef HEARTH_TESTS_BENCH_LIB_H
+#define HEARTH_TESTS_BENCH_LIB_H
 
 #include <stddef.h>
 #include <stdint.h>

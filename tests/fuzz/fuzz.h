@@ -3,8 +3,8 @@
  *     clang -fsanitize=fuzzer,address,undefined -I. ... tests/fuzz/fuzz_wire.c LIBS
  * In a plain build tests/fuzz/replay.c is its main.
  */
-#ifndef HEARTH_TESTS_FUZZ_H
-#define HEARTH_TESTS_FUZZ_H
+#ifndef HEARTH_TESTS_FUZZ_FUZZ_H
+#define HEARTH_TESTS_FUZZ_FUZZ_H
 
 #include <stddef.h>
 #include <stdint.h>

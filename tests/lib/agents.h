@@ -3,8 +3,8 @@
  * power. Messages wait in queues, in order per connection, and are delivered when the test says so. A queue
  * dies with its connection.
  */
-#ifndef HEARTH_TESTS_AGENTS_H
-#define HEARTH_TESTS_AGENTS_H
+#ifndef HEARTH_TESTS_LIB_AGENTS_H
+#define HEARTH_TESTS_LIB_AGENTS_H
 
 #include "tests/lib/world.h"
 

@@ -6,8 +6,8 @@
  * The first write that fails is a short one: half of the bytes are taken, the next call has the errno. Not
  * covered: mmap, sendfile, copy_file_range, streams of stdio.
  */
-#ifndef HEARTH_TESTS_FAULTLIBC_H
-#define HEARTH_TESTS_FAULTLIBC_H
+#ifndef HEARTH_TESTS_LIB_FAULTLIBC_H
+#define HEARTH_TESTS_LIB_FAULTLIBC_H
 
 /* Descriptors open in this process: for tests that look for leaks. */
 int faultlibc_descriptors(void);

@@ -4,8 +4,8 @@
  *
  * Becomes SQLite's default, so that the program under test opens its files as always.
  */
-#ifndef HEARTH_TESTS_FAULTVFS_H
-#define HEARTH_TESTS_FAULTVFS_H
+#ifndef HEARTH_TESTS_LIB_FAULTVFS_H
+#define HEARTH_TESTS_LIB_FAULTVFS_H
 
 void faultvfs_register(void);
 

@@ -3,8 +3,8 @@
  * test asserts that a sentence is the one on file, and asserts its facts by themselves: key, number, offered
  * command. build-aux/golden.sh --renew writes the files after a change of words; the facts stay asserted.
  */
-#ifndef HEARTH_TESTS_GOLDEN_H
-#define HEARTH_TESTS_GOLDEN_H
+#ifndef HEARTH_TESTS_LIB_GOLDEN_H
+#define HEARTH_TESTS_LIB_GOLDEN_H
 
 #include "tests/lib/tap.h"
 

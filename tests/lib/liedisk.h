@@ -19,8 +19,8 @@
  * Front ends call this: faultvfs for SQLite, faultlibc for what calls the C library itself. One disk in a
  * process; safe for threads.
  */
-#ifndef HEARTH_TESTS_LIEDISK_H
-#define HEARTH_TESTS_LIEDISK_H
+#ifndef HEARTH_TESTS_LIB_LIEDISK_H
+#define HEARTH_TESTS_LIB_LIEDISK_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /*
  * powerrun: one life of a program under test on a liedisk, in a process of its own, and what it acknowledged.
  */
-#ifndef HEARTH_TESTS_POWERRUN_H
-#define HEARTH_TESTS_POWERRUN_H
+#ifndef HEARTH_TESTS_LIB_POWERRUN_H
+#define HEARTH_TESTS_LIB_POWERRUN_H
 
 #include "tests/lib/liedisk.h"
 

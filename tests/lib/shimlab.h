@@ -5,8 +5,8 @@
  * under valgrind). Whatever goes wrong in the helpers ends the test program: only what is under test is
  * counted.
  */
-#ifndef HEARTH_TESTS_SHIMLAB_H
-#define HEARTH_TESTS_SHIMLAB_H
+#ifndef HEARTH_TESTS_LIB_SHIMLAB_H
+#define HEARTH_TESTS_LIB_SHIMLAB_H
 
 #include "shim/shim.h"
 #include <stddef.h>

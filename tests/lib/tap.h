@@ -3,8 +3,8 @@
  * tap_done() from main. Each line names the function of the check: "ok 3 - test_bound: one byte more is cut".
  * Failures print file, line and both values to stderr.
  */
-#ifndef HEARTH_TESTS_TAP_H
-#define HEARTH_TESTS_TAP_H
+#ifndef HEARTH_TESTS_LIB_TAP_H
+#define HEARTH_TESTS_LIB_TAP_H
 
 #include <stdint.h>
 #include <string.h>

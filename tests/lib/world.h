@@ -3,8 +3,8 @@
  * fake clock. Everything happens when the test says so: commits complete or fail on demand, messages are
  * recorded, the clock moves by hand. Equal seeds give equal runs.
  */
-#ifndef HEARTH_TESTS_WORLD_H
-#define HEARTH_TESTS_WORLD_H
+#ifndef HEARTH_TESTS_LIB_WORLD_H
+#define HEARTH_TESTS_LIB_WORLD_H
 
 #include "common/base/clock.h"
 #include "common/os/loop.h"

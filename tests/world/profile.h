@@ -1,8 +1,8 @@
 /*
  * profile: what a seed alone decides of a run.
  */
-#ifndef HEARTH_TESTS_PROFILE_H
-#define HEARTH_TESTS_PROFILE_H
+#ifndef HEARTH_TESTS_WORLD_PROFILE_H
+#define HEARTH_TESTS_WORLD_PROFILE_H
 
 #include "tests/world/sim.h"
 

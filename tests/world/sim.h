@@ -6,8 +6,8 @@
  *
  * simcheck.c knows what really happened on the machines and compares it with what the controller says.
  */
-#ifndef HEARTH_TESTS_SIM_H
-#define HEARTH_TESTS_SIM_H
+#ifndef HEARTH_TESTS_WORLD_SIM_H
+#define HEARTH_TESTS_WORLD_SIM_H
 
 #include "agent/agent_core.h"
 #include "agent/launch/launch.h"

@@ -4,8 +4,8 @@
  * an order that the seed chooses. Descriptors are real ones and are looked at by loop_run_once alone (the
  * store's thread answers through one), but for those from SIM_FD on: these exist in the world only.
  */
-#ifndef HEARTH_TESTS_SIMLOOP_H
-#define HEARTH_TESTS_SIMLOOP_H
+#ifndef HEARTH_TESTS_WORLD_SIMLOOP_H
+#define HEARTH_TESTS_WORLD_SIMLOOP_H
 
 #include "common/os/loop.h"
 

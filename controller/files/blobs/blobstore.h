@@ -15,8 +15,8 @@
  * The struct does not change after blobstore_open: any thread may call anything. Functions block on the
  * disk.
  */
-#ifndef HEARTH_CONTROLLER_BLOBSTORE_H
-#define HEARTH_CONTROLLER_BLOBSTORE_H
+#ifndef HEARTH_CONTROLLER_FILES_BLOBS_BLOBSTORE_H
+#define HEARTH_CONTROLLER_FILES_BLOBS_BLOBSTORE_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /*
  * blobstore_int: what blobstore.c and blobgc.c share.
  */
-#ifndef HEARTH_CONTROLLER_BLOBSTORE_INT_H
-#define HEARTH_CONTROLLER_BLOBSTORE_INT_H
+#ifndef HEARTH_CONTROLLER_FILES_BLOBS_BLOBSTORE_INT_H
+#define HEARTH_CONTROLLER_FILES_BLOBS_BLOBSTORE_INT_H
 
 #include "controller/files/blobs/blobstore.h"
 

@@ -2,8 +2,8 @@
  * logindex: paths of a stream's files, and its side index: records of 32 bytes, big-endian; three have a
  * fixed place, the others ascend by offset.
  */
-#ifndef HEARTH_CONTROLLER_LOGINDEX_H
-#define HEARTH_CONTROLLER_LOGINDEX_H
+#ifndef HEARTH_CONTROLLER_FILES_LOGS_LOGINDEX_H
+#define HEARTH_CONTROLLER_FILES_LOGS_LOGINDEX_H
 
 #include <stdint.h>
 

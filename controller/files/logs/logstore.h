@@ -20,8 +20,8 @@
  * on_durable comes after fdatasync. After a crash of the process nothing is lost. After a power loss the
  * unsynced end of a stream is cut off, and the agent sends it again.
  */
-#ifndef HEARTH_CONTROLLER_LOGSTORE_H
-#define HEARTH_CONTROLLER_LOGSTORE_H
+#ifndef HEARTH_CONTROLLER_FILES_LOGS_LOGSTORE_H
+#define HEARTH_CONTROLLER_FILES_LOGS_LOGSTORE_H
 
 #include <stddef.h>
 #include <stdint.h>

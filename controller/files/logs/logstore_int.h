@@ -2,8 +2,8 @@
  * logstore_int: the one thread that appends: what logstore.c, logfinish.c (ends) and logdirs.c (folders)
  * share.
  */
-#ifndef HEARTH_CONTROLLER_LOGSTORE_INT_H
-#define HEARTH_CONTROLLER_LOGSTORE_INT_H
+#ifndef HEARTH_CONTROLLER_FILES_LOGS_LOGSTORE_INT_H
+#define HEARTH_CONTROLLER_FILES_LOGS_LOGSTORE_INT_H
 
 #include <uthash.h>
 

@@ -1,8 +1,8 @@
 /*
  * logzst: compressed streams: making one, frame by frame, and reading from one.
  */
-#ifndef HEARTH_CONTROLLER_LOGZST_H
-#define HEARTH_CONTROLLER_LOGZST_H
+#ifndef HEARTH_CONTROLLER_FILES_LOGS_LOGZST_H
+#define HEARTH_CONTROLLER_FILES_LOGS_LOGZST_H
 
 #include <stddef.h>
 #include <stdint.h>

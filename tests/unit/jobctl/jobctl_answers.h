@@ -1,8 +1,8 @@
 /*
  * jobctl_answers: a controller of fixed answers, for tests of jobctl's verbs.
  */
-#ifndef HEARTH_TESTS_JOBCTL_ANSWERS_H
-#define HEARTH_TESTS_JOBCTL_ANSWERS_H
+#ifndef HEARTH_TESTS_UNIT_JOBCTL_JOBCTL_ANSWERS_H
+#define HEARTH_TESTS_UNIT_JOBCTL_JOBCTL_ANSWERS_H
 
 #include "tests/unit/jobctl/jobctl_server.h"
 

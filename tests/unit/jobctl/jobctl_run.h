@@ -1,8 +1,8 @@
 /*
  * jobctl_run: runs the program jobctl against a scripted controller, and compares what it does.
  */
-#ifndef HEARTH_TESTS_JOBCTL_RUN_H
-#define HEARTH_TESTS_JOBCTL_RUN_H
+#ifndef HEARTH_TESTS_UNIT_JOBCTL_JOBCTL_RUN_H
+#define HEARTH_TESTS_UNIT_JOBCTL_JOBCTL_RUN_H
 
 #include <sys/types.h>
 

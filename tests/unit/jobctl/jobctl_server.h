@@ -2,8 +2,8 @@
  * jobctl_server: a scripted HTTP server in a thread, for tests of jobctl and hearth.py. It answers what a
  * function of the test says and remembers what it was asked.
  */
-#ifndef HEARTH_TESTS_JOBCTL_SERVER_H
-#define HEARTH_TESTS_JOBCTL_SERVER_H
+#ifndef HEARTH_TESTS_UNIT_JOBCTL_JOBCTL_SERVER_H
+#define HEARTH_TESTS_UNIT_JOBCTL_JOBCTL_SERVER_H
 
 #include <stddef.h>
 

@@ -9,8 +9,8 @@
  * It shares one thing with the library: the figures of use (sched_usage, which the test compares with a sum
  * over all that was ever held), because shares that differ only by rounding order jobs.
  */
-#ifndef HEARTH_TESTS_SCHED_SLOW_H
-#define HEARTH_TESTS_SCHED_SLOW_H
+#ifndef HEARTH_TESTS_UNIT_SCHEDULER_SCHED_SLOW_H
+#define HEARTH_TESTS_UNIT_SCHEDULER_SCHED_SLOW_H
 #include "scheduler/sched.h"
 
 #define SLOW_NODES    6

@@ -2,8 +2,8 @@
  * storekit: what the tests of the store share: an open store with its loop, rows to put in, transactions that
  * are waited for.
  */
-#ifndef HEARTH_TESTS_STOREKIT_H
-#define HEARTH_TESTS_STOREKIT_H
+#ifndef HEARTH_TESTS_UNIT_STORE_STOREKIT_H
+#define HEARTH_TESTS_UNIT_STORE_STOREKIT_H
 
 #include <cjson/cJSON.h>
 

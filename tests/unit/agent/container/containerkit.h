@@ -1,8 +1,8 @@
 /*
  * containerkit: containers of a test, made in one call.
  */
-#ifndef HEARTH_TESTS_UNIT_CONTAINERKIT_H
-#define HEARTH_TESTS_UNIT_CONTAINERKIT_H
+#ifndef HEARTH_TESTS_UNIT_AGENT_CONTAINER_CONTAINERKIT_H
+#define HEARTH_TESTS_UNIT_AGENT_CONTAINER_CONTAINERKIT_H
 
 #include "agent/container/container.h"
 

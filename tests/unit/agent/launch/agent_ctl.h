@@ -3,8 +3,8 @@
  * the last state of all; the test says what to order. It relays hearth-rsh requests as hearthd does. One
  * thread, one loop; waits have deadlines.
  */
-#ifndef HEARTH_TESTS_AGENT_CTL_H
-#define HEARTH_TESTS_AGENT_CTL_H
+#ifndef HEARTH_TESTS_UNIT_AGENT_LAUNCH_AGENT_CTL_H
+#define HEARTH_TESTS_UNIT_AGENT_LAUNCH_AGENT_CTL_H
 
 #include "common/net/peer.h"
 #include "common/net/tls.h"

@@ -1,8 +1,8 @@
 /*
  * agent_plan: an order for tests: 3 nodes, 2 + 1 + 1 ranks, this node chosen by the caller.
  */
-#ifndef HEARTH_TESTS_AGENT_PLAN_H
-#define HEARTH_TESTS_AGENT_PLAN_H
+#ifndef HEARTH_TESTS_UNIT_AGENT_LAUNCH_AGENT_PLAN_H
+#define HEARTH_TESTS_UNIT_AGENT_LAUNCH_AGENT_PLAN_H
 
 #include "agent/command/plan.h"
 

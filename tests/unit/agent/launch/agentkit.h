@@ -2,8 +2,8 @@
  * agentkit: as much of an agent as its files need: a folder for RUN and DATA, a loop that nobody runs, the
  * data link to a controller that is not there; and an order to put into them.
  */
-#ifndef HEARTH_TESTS_AGENTKIT_H
-#define HEARTH_TESTS_AGENTKIT_H
+#ifndef HEARTH_TESTS_UNIT_AGENT_LAUNCH_AGENTKIT_H
+#define HEARTH_TESTS_UNIT_AGENT_LAUNCH_AGENTKIT_H
 
 #include "agent/agent_core.h"
 #include "agent/command/plan.h"

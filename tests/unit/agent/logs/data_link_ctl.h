@@ -2,8 +2,8 @@
  * data_link_ctl: the controller's end of data links, for tests: keeps streams, points and blobs as
  * hearthd would, acknowledges (or not), can be cut off. Uses peer_ends for authority, certificates and loop.
  */
-#ifndef HEARTH_TESTS_DATA_LINK_CTL_H
-#define HEARTH_TESTS_DATA_LINK_CTL_H
+#ifndef HEARTH_TESTS_UNIT_AGENT_LOGS_DATA_LINK_CTL_H
+#define HEARTH_TESTS_UNIT_AGENT_LOGS_DATA_LINK_CTL_H
 
 #include "agent/base/agent_env.h"
 #include "tests/unit/common/net/peer_ends.h"

@@ -2,8 +2,8 @@
  * stagekit: one staging or upload after another against a controller's end, for tests; as root the job's
  * account is nobody.
  */
-#ifndef HEARTH_TESTS_STAGEKIT_H
-#define HEARTH_TESTS_STAGEKIT_H
+#ifndef HEARTH_TESTS_UNIT_AGENT_STAGE_STAGEKIT_H
+#define HEARTH_TESTS_UNIT_AGENT_STAGE_STAGEKIT_H
 
 #include "agent/link/data_link.h"
 #include "agent/stage/packages.h"

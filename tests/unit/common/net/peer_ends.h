@@ -3,8 +3,8 @@
  * hearthd's HTTP server does (reads the upgrade, answers 101, hands the bufferevent over), authorities and
  * agents' certificates.
  */
-#ifndef HEARTH_TESTS_PEER_ENDS_H
-#define HEARTH_TESTS_PEER_ENDS_H
+#ifndef HEARTH_TESTS_UNIT_COMMON_NET_PEER_ENDS_H
+#define HEARTH_TESTS_UNIT_COMMON_NET_PEER_ENDS_H
 
 #include <openssl/ssl.h>
 

@@ -1,8 +1,8 @@
 /*
  * loglab: a log store with a loop of its own, for tests, and its last reports.
  */
-#ifndef HEARTH_TESTS_LOGLAB_H
-#define HEARTH_TESTS_LOGLAB_H
+#ifndef HEARTH_TESTS_UNIT_CONTROLLER_FILES_LOGLAB_H
+#define HEARTH_TESTS_UNIT_CONTROLLER_FILES_LOGLAB_H
 
 #include <stdint.h>
 

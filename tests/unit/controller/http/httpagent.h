@@ -2,8 +2,8 @@
  * httpagent: an agent's connections for tests of the server: a node that has joined, and real peers on a loop
  * of their own thread.
  */
-#ifndef HEARTH_TESTS_HTTPAGENT_H
-#define HEARTH_TESTS_HTTPAGENT_H
+#ifndef HEARTH_TESTS_UNIT_CONTROLLER_HTTP_HTTPAGENT_H
+#define HEARTH_TESTS_UNIT_CONTROLLER_HTTP_HTTPAGENT_H
 
 #include "common/net/wire_msg.h"
 #include "tests/unit/controller/http/httpkit.h"

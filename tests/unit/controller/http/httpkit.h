@@ -3,8 +3,8 @@
  * scripts; and clients: libcurl for what is well-formed, plain sockets for the rest. The test's main thread
  * may block.
  */
-#ifndef HEARTH_TESTS_HTTPKIT_H
-#define HEARTH_TESTS_HTTPKIT_H
+#ifndef HEARTH_TESTS_UNIT_CONTROLLER_HTTP_HTTPKIT_H
+#define HEARTH_TESTS_UNIT_CONTROLLER_HTTP_HTTPKIT_H
 
 #include <cjson/cJSON.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* apischema: an answer against a schema of the API's document, as far as that goes. */
-#ifndef HEARTH_TESTS_APISCHEMA_H
-#define HEARTH_TESTS_APISCHEMA_H
+#ifndef HEARTH_TESTS_UNIT_CONTROLLER_STATE_APISCHEMA_H
+#define HEARTH_TESTS_UNIT_CONTROLLER_STATE_APISCHEMA_H
 
 #include <cjson/cJSON.h>
 

@@ -1,6 +1,6 @@
 /* policykit: small clusters and gangs for the tests of the policy. */
-#ifndef HEARTH_TESTS_POLICYKIT_H
-#define HEARTH_TESTS_POLICYKIT_H
+#ifndef HEARTH_TESTS_UNIT_SCHEDULER_POLICY_POLICYKIT_H
+#define HEARTH_TESTS_UNIT_SCHEDULER_POLICY_POLICYKIT_H
 
 #include "scheduler/sched.h"
 

@@ -2,8 +2,8 @@
  * powerkit: one life of a store, as numbered transactions that touch every kind of record, and what the
  * database must hold after the first k of them. For tests that let the storage fail.
  */
-#ifndef HEARTH_TESTS_POWERKIT_H
-#define HEARTH_TESTS_POWERKIT_H
+#ifndef HEARTH_TESTS_UNIT_STORE_WRITE_POWERKIT_H
+#define HEARTH_TESTS_UNIT_STORE_WRITE_POWERKIT_H
 
 #include "tests/unit/store/storekit.h"
 
