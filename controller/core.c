@@ -87,16 +87,16 @@ struct core *core_create(const struct core_config *cfg, const struct core_io *io
 	c->io = *io;
 	c->observers = observers;
 	c->n_observers = sizeof(observers) / sizeof(*observers);
-	c->sched_base_s = now_real(c) > now_boot(c) ? (now_real(c) - now_boot(c)) / 1000000 : 0;
+	c->alloc.base_s = now_real(c) > now_boot(c) ? (now_real(c) - now_boot(c)) / 1000000 : 0;
 	alloc_open(c);
 	nodes_open(c);
 	reserves_open(c);
 	cluster_init(&c->records);
 	instances_open(c);
 	budgets_clear(c);
-	c->started_us = now_boot(c);
-	c->peers_gen = now_real(c); /* differs from those of an earlier controller */
-	c->loaded = 1;
+	c->life.started_us = now_boot(c);
+	c->peers.gen = now_real(c); /* differs from those of an earlier controller */
+	c->life.loaded = 1;
 	return c;
 }
 
@@ -104,13 +104,13 @@ static const struct err closing = {.code = ERR_UNAVAILABLE, .text = "hearthd is 
 
 void core_stop(struct core *c)
 {
-	c->stopping = 1;
+	c->life.stopping = 1;
 	turn_stop(c, &closing);
 }
 
 int core_stopped(const struct core *c)
 {
-	return c->stopping && !c->flying && !c->metrics_flying;
+	return c->life.stopping && !c->turn.flying && !c->turn.metrics_flying;
 }
 
 void core_destroy(struct core *c)
@@ -129,10 +129,10 @@ void core_destroy(struct core *c)
 	learned_clear(c);
 	sched_destroy(c->sched);
 	history_fini(c);
-	free(c->askable);
-	free(c->heap);
-	free(c->avoiders);
-	free(c->no_room);
+	free(c->peers.askable);
+	free(c->jobs.heap);
+	free(c->alloc.avoiders);
+	free(c->life.no_room);
 	free((char *)(uintptr_t)c->cfg.cluster);
 	free((char *)(uintptr_t)c->cfg.url);
 	free((char *)(uintptr_t)c->cfg.owner_of_admin);
@@ -150,9 +150,9 @@ static void clock_sched(struct core *c)
 void core_agent_up(struct core *c, const char *node, uint64_t session, const struct wm_hello *hello)
 {
 	clock_sched(c);
-	if (c->stopping)
+	if (c->life.stopping)
 		c->io.close_agent(node, session, closing.text, c->io.arg);
-	else if (c->loaded)
+	else if (c->life.loaded)
 		agent_connected(c, node, session, hello);
 	else
 		c->io.close_agent(node, session, "hearthd cannot read its records at the moment", c->io.arg);
@@ -161,7 +161,7 @@ void core_agent_up(struct core *c, const char *node, uint64_t session, const str
 void core_agent_down(struct core *c, const char *node, uint64_t session, const char *why)
 {
 	clock_sched(c);
-	if (!c->stopping)
+	if (!c->life.stopping)
 		agent_gone(c, node, session, why);
 }
 
@@ -208,11 +208,11 @@ void core_agent_msg(struct core *c, const char *node, uint64_t session, uint16_t
 	struct cnode *n = node_find(c, node);
 
 	clock_sched(c);
-	if (c->stopping)
+	if (c->life.stopping)
 		;                        /* no acknowledgement: the agent sends it again, to the next hearthd */
 	else if (type == WM_METRICS) /* the data connection has no control session */
 		on_metrics(c, node, msg);
-	else if (n && n->connected && n->session == session && (type == WM_BEAT || !c->failing))
+	else if (n && n->connected && n->session == session && (type == WM_BEAT || !c->life.failing))
 		dispatch_message(c, n, type, id, msg);
 	wire_free(type, msg);
 }
@@ -234,7 +234,7 @@ void core_request(struct core *c, struct request *rq)
 
 	node_feed(c);
 	clock_sched(c);
-	if (c->stopping)
+	if (c->life.stopping)
 		rq->reply(rq, err_http_status(closing.code), NULL, &closing);
 	else if (!op || !op->fn)
 		reply_fail(c, rq, ERR_UNSUPPORTED, "unknown operation");
@@ -244,8 +244,9 @@ void core_request(struct core *c, struct request *rq)
 		           rq->role == ROLE_NONE    ? "log in first"
 		           : op->role == ROLE_ADMIN ? "only an administrator may"
 		                                    : "a job's token may not");
-	else if (c->failing && (request_op_writes(rq->op) || !c->loaded))
-		reply_fail(c, rq, c->fail_err.code, "nothing can be recorded at the moment: %s", c->fail_err.text);
+	else if (c->life.failing && (request_op_writes(rq->op) || !c->life.loaded))
+		reply_fail(c, rq, c->life.fail_err.code, "nothing can be recorded at the moment: %s",
+		           c->life.fail_err.text);
 	else if (!request_op_repeats(rq->op) || !idem_seen(c, rq))
 		op->fn(c, rq);
 }
@@ -256,20 +257,20 @@ uint64_t core_next_us(const struct core *c)
 {
 	uint64_t at = turn_next_us(c);
 
-	if (c->stopping)
+	if (c->life.stopping)
 		return UINT64_MAX;
-	if (c->more_decisions)
+	if (c->alloc.more)
 		return 0;
-	if (c->failing)
+	if (c->life.failing)
 		return at;
 	if (job_next_deadline(c) < at)
 		at = job_next_deadline(c);
-	if (c->budget_at_us < at)
-		at = c->budget_at_us;
-	if (node_first(c) && c->lease_check_us < at)
-		at = c->lease_check_us;
-	if (reserve_first(c) && c->reserve_at_us < at)
-		at = c->reserve_at_us;
+	if (c->budgets.at_us < at)
+		at = c->budgets.at_us;
+	if (node_first(c) && c->lease.check_us < at)
+		at = c->lease.check_us;
+	if (reserve_first(c) && c->reserves.at_us < at)
+		at = c->reserves.at_us;
 	if (alloc_next_us(c) < at)
 		at = alloc_next_us(c);
 	return at;
@@ -291,16 +292,16 @@ void core_tick(struct core *c)
 	struct cjob *j;
 
 	clock_sched(c);
-	if (c->stopping)
+	if (c->life.stopping)
 		return;
 	turn_tick(c);
-	if (c->failing)
+	if (c->life.failing)
 		return;
 	while ((j = job_due(c, now_boot(c))))
 		job_touch(c, j);
-	if (node_first(c) && now_boot(c) >= c->lease_check_us)
+	if (node_first(c) && now_boot(c) >= c->lease.check_us)
 		lease_check(c);
-	if (reserve_first(c) && now_boot(c) >= c->reserve_at_us)
+	if (reserve_first(c) && now_boot(c) >= c->reserves.at_us)
 		reserve_review(c);
 	alloc_tick(c);
 }
@@ -309,14 +310,14 @@ static void review_touched(struct core *c)
 {
 	struct cjob *j;
 
-	for (unsigned i = 0; (j = c->touched); i++) {
+	for (unsigned i = 0; (j = c->jobs.touched); i++) {
 		if (i == REVIEWS_A_TURN) {
-			c->more_decisions = 1;
+			c->alloc.more = 1;
 			return;
 		}
-		DL_DELETE2(c->touched, j, touch_prev, touch_next);
+		DL_DELETE2(c->jobs.touched, j, touch_prev, touch_next);
 		j->touched = 0;
-		if (!job_ended(j->r.status) && !c->failing)
+		if (!job_ended(j->r.status) && !c->life.failing)
 			job_review(c, j);
 		else if (job_ended(j->r.status) && !j->in_turn)
 			job_free(c, j);
@@ -325,19 +326,19 @@ static void review_touched(struct core *c)
 
 void core_no_room(struct core *c, const char *why)
 {
-	free(c->no_room);
-	c->no_room = why ? xasprintf("no new work is accepted: %s", why) : NULL;
+	free(c->life.no_room);
+	c->life.no_room = why ? xasprintf("no new work is accepted: %s", why) : NULL;
 }
 
 void core_turns(struct core *c, const struct loop_turns *turns)
 {
-	c->turns = *turns;
+	c->life.turns = *turns;
 }
 
 void core_end_turn(struct core *c)
 {
 	clock_sched(c);
-	if (c->stopping)
+	if (c->life.stopping)
 		return;
 	review_touched(c);
 	arrays_step(c);
@@ -345,6 +346,6 @@ void core_end_turn(struct core *c)
 	decide(c);
 	review_touched(c);
 	if (arrays_busy(c)) /* the rest follows in the next turn: reports must not wait */
-		c->more_decisions = 1;
+		c->alloc.more = 1;
 	turn_commit(c);
 }

@@ -44,13 +44,13 @@ void state_clear(struct core *c)
 	struct cjob *j, *jt;
 
 	array_rm_clear(c);
-	HASH_ITER (hh, c->jobs, j, jt)
+	HASH_ITER (hh, c->jobs.all, j, jt)
 		job_free(c, j);
 	for (struct cnode *n = node_first(c); n; n = node_next(n))
 		node_detach(c, n);
 	peers_changed(c);
-	c->changed_nodes = NULL;
-	c->touched = c->turn_jobs = NULL;
+	c->nodes.changed = NULL;
+	c->jobs.touched = c->turn.jobs = NULL;
 	idem_clear(c);
 	sched_destroy(c->sched);
 	queues_clear(c);
@@ -61,20 +61,20 @@ void state_clear(struct core *c)
 	cluster_clear(&c->records);
 	cluster_init(&c->records);
 	instances_open(c);
-	c->n_avoiders = 0;
-	c->unfinished = 0;
-	memset(c->counts, 0, sizeof(c->counts));
-	memset(c->port_used, 0, sizeof(c->port_used));
-	c->sched_dirty = c->more_decisions = 0;
-	c->late_job = 0;
+	c->alloc.n_avoiders = 0;
+	c->jobs.unfinished = 0;
+	memset(c->jobs.counts, 0, sizeof(c->jobs.counts));
+	memset(c->ports.used, 0, sizeof(c->ports.used));
+	c->alloc.dirty = c->alloc.more = 0;
+	c->points.late_job = 0;
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 static void note_recorded(struct core *c, uint64_t real_us)
 {
-	if (real_us > c->recorded_us)
-		c->recorded_us = real_us;
+	if (real_us > c->life.recorded_us)
+		c->life.recorded_us = real_us;
 }
 
 static int on_job(const struct job_row *row, void *arg)
@@ -89,8 +89,8 @@ static int on_job(const struct job_row *row, void *arg)
 		job_free(c, j);
 		return 0;
 	}
-	c->counts[j->r.status] += !j->r.members;
-	c->unfinished++;
+	c->jobs.counts[j->r.status] += !j->r.members;
+	c->jobs.unfinished++;
 	queue_jobs(c, j->r.queue, 1);
 	j->spec_saved = 1;
 	if (j->r.members) {
@@ -264,7 +264,7 @@ static void attempt_recorded(struct core *c, const struct attempt_rec *a)
  * store a time limit. A wall clock that was set back adds no time to a limit. */
 static uint64_t span_since(const struct core *c, uint64_t real_us)
 {
-	uint64_t now = now_real(c) > c->recorded_us ? now_real(c) : c->recorded_us;
+	uint64_t now = now_real(c) > c->life.recorded_us ? now_real(c) : c->life.recorded_us;
 
 	return now > real_us ? now - real_us : 0;
 }
@@ -336,7 +336,7 @@ static int on_ended(const char *status, uint64_t jobs, void *arg)
 	int s = state_find(STATE_JOB, status);
 
 	if (s >= 0)
-		((struct core *)arg)->counts[s] = jobs;
+		((struct core *)arg)->jobs.counts[s] = jobs;
 	return 0;
 }
 
@@ -361,7 +361,7 @@ static int load_records(struct core *c, struct err *e)
 	                       .arg = c};
 	uint64_t job = 0, event = 0, node = 0, since[3];
 
-	c->loaded = 0;
+	c->life.loaded = 0;
 	learned_clear(c);
 	budget_periods(now_real(c), since);
 	l.day_us = since[0];
@@ -370,10 +370,10 @@ static int load_records(struct core *c, struct err *e)
 	if (store_max_ids(c->store, &job, &event, &node, e) < 0 || store_load(c->store, &l, e) < 0)
 		return -1;
 	/* Numbers of a refused transaction are not used again. */
-	c->next_job_id = job > c->next_job_id ? job : c->next_job_id;
-	c->next_event_id = event > c->next_event_id ? event : c->next_event_id;
-	c->next_node_id = node > c->next_node_id ? node : c->next_node_id;
-	for (struct cjob *j = c->jobs; j; j = j->hh.next) {
+	c->jobs.last_id = job > c->jobs.last_id ? job : c->jobs.last_id;
+	c->turn.last_event_id = event > c->turn.last_event_id ? event : c->turn.last_event_id;
+	c->nodes.last_id = node > c->nodes.last_id ? node : c->nodes.last_id;
+	for (struct cjob *j = c->jobs.all; j; j = j->hh.next) {
 		note_recorded(c, j->r.queued_us);
 		if (j->r.att)
 			attempt_recorded(c, j->r.att);
@@ -383,7 +383,7 @@ static int load_records(struct core *c, struct err *e)
 	node_feed(c);
 	queues_loaded(c);
 	reserves_loaded(c);
-	for (struct cjob *j = c->jobs; j; j = j->hh.next) {
+	for (struct cjob *j = c->jobs.all; j; j = j->hh.next) {
 		if (j->r.members) {
 			array_loaded(c, j);
 		} else if (j->to_queue) {
@@ -404,11 +404,11 @@ static int load_records(struct core *c, struct err *e)
 		}
 	}
 	budgets_review(c, 1);
-	c->started_us = now_boot(c);
-	c->peers_gen++;
+	c->life.started_us = now_boot(c);
+	c->peers.gen++;
 	peers_changed(c);
-	c->sched_dirty = 1;
-	c->loaded = 1;
+	c->alloc.dirty = 1;
+	c->life.loaded = 1;
 	return 0;
 }
 
@@ -417,7 +417,7 @@ int core_load(struct core *c, struct store *s, struct err *e)
 	c->store = s;
 	if (load_records(c, e) < 0)
 		return -1;
-	log_info("event=loaded unfinished=%" PRIu64 " nodes=%u", c->unfinished,
+	log_info("event=loaded unfinished=%" PRIu64 " nodes=%u", c->jobs.unfinished,
 	         HASH_COUNT(c->records.all[CLUSTER_NODE]));
 	return 0;
 }
@@ -467,7 +467,7 @@ static void reload_records(struct core *c)
 
 	s = sessions_take(c, &n);
 	state_clear(c);
-	c->loaded = 0;
+	c->life.loaded = 0;
 	if (!c->store)
 		err_set(&e, ERR_INTERNAL, "no store to load from");
 	if (!c->store || load_records(c, &e) < 0) {
@@ -482,26 +482,26 @@ void core_fail(struct core *c, const struct err *e)
 {
 	static const struct err unknown = {.code = ERR_IO, .text = "the store failed"};
 
-	c->fail_err = e ? *e : unknown;
-	if (c->fail_err.code != ERR_NOSPACE)
-		c->fail_err.code = ERR_IO;
-	log_error("event=store_failed text=\"%s\"", c->fail_err.text);
-	c->failing = 1;
-	c->probe_us = now_boot(c) + PROBE_US;
-	c->retry_us = 0;
-	turns_drop(c, &c->fail_err);
+	c->life.fail_err = e ? *e : unknown;
+	if (c->life.fail_err.code != ERR_NOSPACE)
+		c->life.fail_err.code = ERR_IO;
+	log_error("event=store_failed text=\"%s\"", c->life.fail_err.text);
+	c->life.failing = 1;
+	c->turn.probe_us = now_boot(c) + PROBE_US;
+	c->turn.retry_us = 0;
+	turns_drop(c, &c->life.fail_err);
 	reload_records(c);
 }
 
 void core_recovered(struct core *c)
 {
-	if (!c->loaded)
+	if (!c->life.loaded)
 		reload_records(c);
-	if (!c->loaded)
+	if (!c->life.loaded)
 		return;
-	c->failing = 0;
-	c->started_us = now_boot(c);
-	c->sched_dirty = 1;
+	c->life.failing = 0;
+	c->life.started_us = now_boot(c);
+	c->alloc.dirty = 1;
 	log_info("event=store_recovered");
 	for (struct cnode *n = node_first(c); n; n = node_next(n)) {
 		if (!n->connected)
@@ -510,7 +510,7 @@ void core_recovered(struct core *c)
 		c->io.close_agent(n->name, n->session, "please report again", c->io.arg);
 		n->connected = n->synced = n->syncing = 0;
 	}
-	for (struct cjob *j = c->jobs; j; j = j->hh.next)
+	for (struct cjob *j = c->jobs.all; j; j = j->hh.next)
 		if (j->act || j->to_queue)
 			job_touch(c, j);
 }

@@ -101,10 +101,10 @@ void node_is_lost(struct core *c, struct cnode *n, const char *why, const char *
 	if (by)
 		json_add_str(d, "by", by);
 	cluster_post(c, EV_GONE, d);
-	c->peers_gen++; /* other nodes count their majority without it from now on */
+	c->peers.gen++; /* other nodes count their majority without it from now on */
 	n->may_run_alone_until_us = 0;
 	n->silence_said = 0;
-	c->n_lost_nodes++;
+	c->nodes.n_lost++;
 	log_warn("event=node_lost node=%s jobs=%u text=\"%s\"", n->name, n->n_jobs, why);
 	peers_changed(c);
 	if (n->r.state == NODE_JOINING) /* a node that never was up cannot be lost */
@@ -125,7 +125,7 @@ void node_is_lost(struct core *c, struct cnode *n, const char *why, const char *
 
 uint64_t node_silent_us(const struct core *c, const struct cnode *n)
 {
-	return now_boot(c) - (n->beat_us > c->started_us ? n->beat_us : c->started_us);
+	return now_boot(c) - (n->beat_us > c->life.started_us ? n->beat_us : c->life.started_us);
 }
 
 static uint64_t patience_us(const struct core *c)
@@ -159,17 +159,17 @@ static void report_silence(struct core *c, struct cnode *n)
 void lease_check(struct core *c)
 {
 	uint64_t now = now_boot(c), patience = patience_us(c) / (FAULT("mistake.short_lease") ? 4 : 1);
-	uint64_t late = now - c->lease_check_us;
+	uint64_t late = now - c->lease.check_us;
 
-	if (c->lease_check_us && late > (uint64_t)c->cfg.lease_ms * 250) {
+	if (c->lease.check_us && late > (uint64_t)c->cfg.lease_ms * 250) {
 		/* hearthd itself was stopped, suspended or starved, and agents that heard nobody for so long may run
 		 * alone. The count starts again, as after a start. */
 		log_warn("event=stood_still for_ms=%" PRIu64 " text=\"nobody is declared lost for a lease\"",
 		         late / 1000);
-		c->started_us = now;
+		c->life.started_us = now;
 	}
-	c->lease_check_us = now + CHECK_EVERY_US;
-	if (c->failing)
+	c->lease.check_us = now + CHECK_EVERY_US;
+	if (c->life.failing)
 		return;
 	/* First find the nodes that may run alone, by the present silence of all nodes: a node that is declared
 	 * lost below no longer counts as a peer of others. */

@@ -36,7 +36,7 @@ void on_inventory(struct core *c, struct cnode *n, const struct wm_inventory *m)
 	}
 	inv_fini(&n->inv);
 	n->inv = now;
-	c->peers_gen++;
+	c->peers.gen++;
 	peers_changed(c);
 	d = cJSON_CreateObject();
 	json_add_str(d, "node", n->name);

@@ -41,32 +41,33 @@ static int can_be_asked(const struct cnode *x)
 
 void peers_changed(struct core *c)
 {
-	c->askable_known = 0;
+	c->peers.known = 0;
 }
 
 /* Gathers all nodes that can be peers, by id, once for many lists. */
 static void know_askable(struct core *c)
 {
-	if (c->askable_known)
+	if (c->peers.known)
 		return;
-	c->askable = xreallocarray(c->askable, HASH_COUNT(c->records.all[CLUSTER_NODE]) + 1, sizeof(*c->askable));
-	c->n_askable = 0;
+	c->peers.askable = xreallocarray(c->peers.askable, HASH_COUNT(c->records.all[CLUSTER_NODE]) + 1,
+	                                 sizeof(*c->peers.askable));
+	c->peers.n_askable = 0;
 	for (struct cnode *x = node_first(c); x; x = node_next(x))
 		if (x->r.state == NODE_UP && can_be_asked(x))
-			c->askable[c->n_askable++] = x;
-	qsort(c->askable, c->n_askable, sizeof(*c->askable), by_id);
-	c->askable_known = 1;
+			c->peers.askable[c->peers.n_askable++] = x;
+	qsort(c->peers.askable, c->peers.n_askable, sizeof(*c->peers.askable), by_id);
+	c->peers.known = 1;
 }
 
 /* Counts the peers with a smaller id. */
 static size_t count_before(const struct core *c, uint64_t id)
 {
-	size_t lo = 0, hi = c->n_askable;
+	size_t lo = 0, hi = c->peers.n_askable;
 
 	while (lo < hi) {
 		size_t mid = lo + (hi - lo) / 2;
 
-		if (c->askable[mid]->r.id < id)
+		if (c->peers.askable[mid]->r.id < id)
 			lo = mid + 1;
 		else
 			hi = mid;
@@ -84,14 +85,14 @@ static struct told list_for(struct core *c, const struct cnode *self, uint64_t g
 
 	know_askable(c);
 	at = count_before(c, self->r.id);
-	within = at < c->n_askable && c->askable[at] == self;
-	n = c->n_askable - (size_t)within;
+	within = at < c->peers.n_askable && c->peers.askable[at] == self;
+	n = c->peers.n_askable - (size_t)within;
 	take = n < PEERS_MAX ? n : PEERS_MAX;
 	t.ids = xcalloc(take + 1, sizeof(*t.ids));
 	for (size_t i = 0; i < take; i++) {
 		size_t k = (at + i * n / take) % n; /* skips this node */
 
-		t.ids[t.n++] = c->askable[k + (within && k >= at)]->r.id;
+		t.ids[t.n++] = c->peers.askable[k + (within && k >= at)]->r.id;
 	}
 	return t;
 }
@@ -101,10 +102,10 @@ void peers_tell(struct core *c, struct cnode *n, struct wm_beat_ack *m)
 	uint64_t now = now_boot(c);
 
 	if (n->peers_sent_us &&
-	    (now - n->peers_sent_us < PEERS_PAUSE_US || (!n->sent.gen && n->held.gen == c->peers_gen)))
+	    (now - n->peers_sent_us < PEERS_PAUSE_US || (!n->sent.gen && n->held.gen == c->peers.gen)))
 		return;
 	if (!n->sent.gen)
-		n->sent = list_for(c, n, c->peers_gen);
+		n->sent = list_for(c, n, c->peers.gen);
 	for (uint32_t i = 0; i < n->sent.n; i++) {
 		const struct cnode *x = node_by_id(c, n->sent.ids[i]);
 		char *text;

@@ -191,7 +191,7 @@ void on_sync_end(struct core *c, struct cnode *n)
 		json_add_str(d, "node", n->name);
 		cluster_post(c, EV_CONNECTED, d);
 		peers_changed(c);
-		c->peers_gen++;
+		c->peers.gen++;
 	}
 	node_changed(c, n, 0);
 	log_info("event=synced node=%s launches=%u", n->name, n_jobs);

@@ -83,7 +83,7 @@ void req_budget_set(struct core *c, struct request *rq)
 		reply_fail(c, rq, ERR_INVALID, "usd: missing; %s has no budget yet", rq->node);
 		return;
 	}
-	if (!old && c->n_budgets >= BUDGETS_MAX) {
+	if (!old && c->budgets.n >= BUDGETS_MAX) {
 		reply_fail(c, rq, ERR_LIMIT, "there are %d budgets, which is the limit; remove one: jobctl budget rm",
 		           BUDGETS_MAX);
 		return;

@@ -158,8 +158,8 @@ static void why_queued(struct core *c, struct cjob *j, cJSON *body, cJSON *waits
 	}
 	if (j->r.attempts && j->r.reason)
 		text_add(t, " (%s)", j->r.reason);
-	if (c->failing)
-		text_add(t, "; nothing is started while the store cannot be written: %s", c->fail_err.text);
+	if (c->life.failing)
+		text_add(t, "; nothing is started while the store cannot be written: %s", c->life.fail_err.text);
 }
 
 static void add_progress(const struct place_rt *rt, struct text *t)
@@ -574,12 +574,12 @@ static cJSON *waiting_json(const struct core *c)
 /* Adds a problem for the administrator. The store's message names files, so only some users may read it. */
 static void add_problem(const struct core *c, cJSON *body, int to_anybody)
 {
-	if (c->failing)
+	if (c->life.failing)
 		json_add_str(body, "problem",
 		             to_anybody ? "nothing can be recorded, the store fails; jobctl top says why"
-		                        : c->fail_err.text);
-	else if (c->no_room)
-		json_add_str(body, "problem", c->no_room);
+		                        : c->life.fail_err.text);
+	else if (c->life.no_room)
+		json_add_str(body, "problem", c->life.no_room);
 }
 
 void req_top(struct core *c, struct request *rq)
@@ -595,11 +595,11 @@ void req_top(struct core *c, struct request *rq)
 	json_add_u64(nodes, "gpus_used", s.gpus_used);
 	json_add_u64(nodes, "slots", s.slots);
 	json_add_u64(nodes, "slots_used", s.slots_used);
-	json_add_u64(jobs, "running", c->counts[JOB_RUNNING]);
-	json_add_u64(jobs, "starting", c->counts[JOB_STARTING] + c->counts[JOB_RECOVERING]);
-	json_add_u64(jobs, "stopping", c->counts[JOB_STOPPING]);
-	json_add_u64(jobs, "waiting", c->counts[JOB_QUEUED]);
-	json_add_u64(jobs, "held", c->counts[JOB_HELD]);
+	json_add_u64(jobs, "running", c->jobs.counts[JOB_RUNNING]);
+	json_add_u64(jobs, "starting", c->jobs.counts[JOB_STARTING] + c->jobs.counts[JOB_RECOVERING]);
+	json_add_u64(jobs, "stopping", c->jobs.counts[JOB_STOPPING]);
+	json_add_u64(jobs, "waiting", c->jobs.counts[JOB_QUEUED]);
+	json_add_u64(jobs, "held", c->jobs.counts[JOB_HELD]);
 	cJSON_AddItemToObject(body, "running", running_json(c, 1000));
 	cJSON_AddItemToObject(body, "waiting", waiting_json(c));
 	add_problem(c, body, 0);
@@ -612,7 +612,7 @@ void req_stats(struct core *c, struct request *rq)
 	struct sums s;
 
 	for (int i = 0; i < N_JOB_STATUS; i++)
-		json_add_u64(jobs, state_name(STATE_JOB, i), c->counts[i]);
+		json_add_u64(jobs, state_name(STATE_JOB, i), c->jobs.counts[i]);
 	sum_nodes(c, &s);
 	json_add_u64(body, "nodes_known", s.total);
 	json_add_u64(body, "nodes_up", s.up);
@@ -620,14 +620,14 @@ void req_stats(struct core *c, struct request *rq)
 	json_add_u64(body, "gpus_used", s.gpus_used);
 	json_add_u64(body, "slots", s.slots);
 	json_add_u64(body, "slots_used", s.slots_used);
-	json_add_u64(body, "nodes_lost_total", c->n_lost_nodes);
-	json_add_u64(body, "events_total", c->n_events);
-	json_add_u64(body, "commits_total", c->n_commits);
-	json_add_u64(body, "commits_failed_total", c->n_failed);
-	json_add_u64(body, "store_failing", c->failing ? 1 : 0);
-	json_add_u64(body, "turns_total", c->turns.turns);
-	json_add_u64(body, "turns_late_total", c->turns.late);
-	json_add_u64(body, "turn_longest_us", c->turns.longest_us);
+	json_add_u64(body, "nodes_lost_total", c->nodes.n_lost);
+	json_add_u64(body, "events_total", c->turn.n_events);
+	json_add_u64(body, "commits_total", c->turn.n_commits);
+	json_add_u64(body, "commits_failed_total", c->turn.n_failed);
+	json_add_u64(body, "store_failing", c->life.failing ? 1 : 0);
+	json_add_u64(body, "turns_total", c->life.turns.turns);
+	json_add_u64(body, "turns_late_total", c->life.turns.late);
+	json_add_u64(body, "turn_longest_us", c->life.turns.longest_us);
 	add_problem(c, body, 1);
 	hold_reply(c, rq, 200, body);
 }

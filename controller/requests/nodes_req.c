@@ -119,7 +119,7 @@ void req_node_rm(struct core *c, struct request *rq)
 	json_add_str(d, "by", req_user(c, rq));
 	cluster_post(c, EV_NODE_REMOVED, d);
 	peers_changed(c);
-	c->peers_gen++;
+	c->peers.gen++;
 	node_changed(c, n, 0);
 	answer_node(c, rq, n);
 }

@@ -45,7 +45,7 @@ static int check_limits(struct core *c, const struct job_spec *s, struct err *e)
 {
 	char asked[40], most[40];
 
-	if (c->unfinished >= c->cfg.queue_limit)
+	if (c->jobs.unfinished >= c->cfg.queue_limit)
 		return err_set(e, ERR_BUSY, "%u jobs are waiting or running: that is the limit; try again later",
 		               c->cfg.queue_limit);
 	if (s->max_runtime_s > c->cfg.max_runtime_limit_s)
@@ -104,11 +104,11 @@ static int check_members(const struct core *c, const struct request *rq, struct 
 {
 	uint64_t n = spec_members(rq->spec), bytes = n * strlen(rq->text);
 
-	if (c->unfinished + n >= c->cfg.queue_limit)
+	if (c->jobs.unfinished + n >= c->cfg.queue_limit)
 		return err_set(e, ERR_BUSY,
 		               "%" PRIu64 " members: with %" PRIu64
 		               " jobs that wait or run that is more than the limit of %u",
-		               n, c->unfinished, c->cfg.queue_limit);
+		               n, c->jobs.unfinished, c->cfg.queue_limit);
 	if (bytes > MEMBERS_MAX_BYTES)
 		return err_set(e, ERR_LIMIT,
 		               "%" PRIu64
@@ -245,12 +245,12 @@ static void add_warnings(const struct job_spec *s, cJSON *body)
 
 static void create_job(struct core *c, struct request *rq, const struct asked *a)
 {
-	struct cjob *j = job_new(c, ++c->next_job_id);
+	struct cjob *j = job_new(c, ++c->jobs.last_id);
 	uint32_t members = spec_members(rq->spec);
 	struct err e;
 	cJSON *answer;
 
-	c->next_job_id += members; /* theirs follow */
+	c->jobs.last_id += members; /* theirs follow */
 	j->spec = rq->text;
 	rq->text = NULL;
 	j->run = run_text(rq);
@@ -354,7 +354,7 @@ static void foresee_start(struct core *c, const struct request *rq, const struct
 	add_prices(c, rq, places_price(c, rq->spec, f.places, f.n), body, &costs);
 	free(f.places);
 	forecast_text(c, &f, when.at, when.size);
-	if (c->failing) {
+	if (c->life.failing) {
 		text_add(t, "it would wait: nothing is started while the store cannot be written");
 	} else if (r.why == SCHED_FITS) {
 		text_add(t, "it would start now%s", where.at);
@@ -422,8 +422,8 @@ static void take_submit(struct core *c, struct request *rq)
 	}
 	if (a.dry_run)
 		dry_answer(c, rq, &a);
-	else if (c->no_room)
-		reply_fail(c, rq, ERR_NOSPACE, "%s", c->no_room);
+	else if (c->life.no_room)
+		reply_fail(c, rq, ERR_NOSPACE, "%s", c->life.no_room);
 	else
 		create_job(c, rq, &a);
 }

@@ -41,7 +41,7 @@ void array_touch(struct core *c, struct cjob *j)
 	if (!j->arr || j->arr->busy)
 		return;
 	j->arr->busy = 1;
-	DL_APPEND2(c->arrays, j, arr->busy_prev, arr->busy_next);
+	DL_APPEND2(c->arrays.busy, j, arr->busy_prev, arr->busy_next);
 }
 
 int array_open(struct core *c, struct cjob *j, const char *spec, const char *run, struct err *e)
@@ -73,7 +73,7 @@ void array_free(struct core *c, struct cjob *j)
 	if (!j->arr)
 		return;
 	if (j->arr->busy)
-		DL_DELETE2(c->arrays, j, arr->busy_prev, arr->busy_next);
+		DL_DELETE2(c->arrays.busy, j, arr->busy_prev, arr->busy_next);
 	race_free(c, j);
 	forget_text(j->arr);
 	spec_destroy(j->arr->spec);
@@ -322,10 +322,10 @@ void arrays_step(struct core *c)
 	uint32_t budget = A_TURN;
 	struct cjob *j;
 
-	if (c->failing)
+	if (c->life.failing)
 		return;
-	while (budget && (j = c->arrays)) {
-		DL_DELETE2(c->arrays, j, arr->busy_prev, arr->busy_next);
+	while (budget && (j = c->arrays.busy)) {
+		DL_DELETE2(c->arrays.busy, j, arr->busy_prev, arr->busy_next);
 		j->arr->busy = 0;
 		step_array(c, j, &budget);
 	}
@@ -334,7 +334,7 @@ void arrays_step(struct core *c)
 
 int arrays_busy(const struct core *c)
 {
-	return c->arrays || c->removing;
+	return c->arrays.busy || c->arrays.removing;
 }
 
 /* ---- loading ------------------------------------------------------------------------------------- */
@@ -374,7 +374,7 @@ void array_loaded(struct core *c, struct cjob *j)
 	if (j->arr->made == j->r.members)
 		forget_text(j->arr);
 	/* The numbers of members that are not made yet are reserved. */
-	if (c->next_job_id < j->r.id + j->r.members)
-		c->next_job_id = j->r.id + j->r.members;
+	if (c->jobs.last_id < j->r.id + j->r.members)
+		c->jobs.last_id = j->r.id + j->r.members;
 	array_touch(c, j);
 }

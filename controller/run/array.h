@@ -25,7 +25,7 @@ struct carray {
 	uint32_t failed[3];       /* indexes of the first failed members */
 	uint32_t n_failed;        /* entries of failed[] */
 	struct race *race;        /* successive halving; NULL none */
-	uint8_t busy;             /* in core->arrays */
+	uint8_t busy;             /* in core->arrays.busy */
 	struct cjob *busy_next, *busy_prev;
 };
 

@@ -33,7 +33,7 @@ struct race {
 	uint8_t *reached;          /* rungs that a member has reached */
 	uint8_t *dead;             /* the member failed, or a user stopped it */
 	double *at[HALVING_RUNGS]; /* values of members at a rung; NULL: no member has reached it */
-	struct cjob *next, *prev;  /* in core->races */
+	struct cjob *next, *prev;  /* in core->arrays.races */
 };
 
 void race_open(struct core *c, struct cjob *j)
@@ -49,7 +49,7 @@ void race_open(struct core *c, struct cjob *j)
 	r->n = j->r.members;
 	r->reached = xcalloc(r->n, sizeof(*r->reached));
 	r->dead = xcalloc(r->n, sizeof(*r->dead));
-	DL_APPEND2(c->races, j, arr->race->prev, arr->race->next);
+	DL_APPEND2(c->arrays.races, j, arr->race->prev, arr->race->next);
 }
 
 void race_free(struct core *c, struct cjob *j)
@@ -58,7 +58,7 @@ void race_free(struct core *c, struct cjob *j)
 
 	if (!r)
 		return;
-	DL_DELETE2(c->races, j, arr->race->prev, arr->race->next);
+	DL_DELETE2(c->arrays.races, j, arr->race->prev, arr->race->next);
 	for (unsigned i = 0; i < HALVING_RUNGS; i++)
 		free(r->at[i]);
 	free(r->metric);
@@ -183,7 +183,7 @@ static struct cjob *race_of(const struct core *c, uint64_t job)
 {
 	struct cjob *j;
 
-	DL_FOREACH2(c->races, j, arr->race->next)
+	DL_FOREACH2(c->arrays.races, j, arr->race->next)
 	if (job > j->r.id && job <= j->r.id + j->r.members)
 		return j;
 	return NULL;

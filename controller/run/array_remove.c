@@ -33,7 +33,7 @@ static void remove_job(struct core *c, struct cjob *j, const char *by)
 
 static void rm_drop(struct core *c, struct array_rm *x)
 {
-	LL_DELETE2(c->removing, x, link);
+	LL_DELETE2(c->arrays.removing, x, link);
 	free(x->by);
 	free(x);
 }
@@ -55,7 +55,7 @@ void array_rm_begin(struct core *c, const struct cjob *j, const char *by)
 	x->array = j->r.id;
 	x->members = j->r.members;
 	x->by = xstrdup(by);
-	LL_APPEND2(c->removing, x, link);
+	LL_APPEND2(c->arrays.removing, x, link);
 }
 
 int array_rm_step(struct core *c, uint32_t *budget)
@@ -64,7 +64,7 @@ int array_rm_step(struct core *c, uint32_t *budget)
 	struct cjob *j;
 	struct err e;
 
-	while (*budget && (x = c->removing)) {
+	while (*budget && (x = c->arrays.removing)) {
 		for (; *budget && x->next < x->members; --*budget, x->next++)
 			rm_member(c, x);
 		if (x->next < x->members)
@@ -74,11 +74,11 @@ int array_rm_step(struct core *c, uint32_t *budget)
 			remove_job(c, j, x->by);
 		rm_drop(c, x);
 	}
-	return c->removing != NULL;
+	return c->arrays.removing != NULL;
 }
 
 void array_rm_clear(struct core *c)
 {
-	while (c->removing)
-		rm_drop(c, c->removing);
+	while (c->arrays.removing)
+		rm_drop(c, c->arrays.removing);
 }

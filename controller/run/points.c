@@ -62,15 +62,15 @@ static int is_current(struct core *c, const struct wm_metrics *m)
 
 	if (j)
 		return j->r.epoch == m->epoch && j->r.attempts == m->attempt;
-	if (c->late_job != m->job) {
+	if (c->points.late_job != m->job) {
 		if (!c->io.job_row || c->io.job_row(m->job, &row, c->io.arg, &e) < 0)
 			return 0;
-		c->late_job = m->job;
-		c->late_epoch = row.epoch;
-		c->late_attempt = row.attempts;
+		c->points.late_job = m->job;
+		c->points.late_epoch = row.epoch;
+		c->points.late_attempt = row.attempts;
 		job_row_fini(&row);
 	}
-	return c->late_epoch == m->epoch && c->late_attempt == m->attempt;
+	return c->points.late_epoch == m->epoch && c->points.late_attempt == m->attempt;
 }
 
 static void keep_last(struct core *c, const struct wm_metrics *m)
@@ -127,7 +127,7 @@ void on_metrics(struct core *c, const char *node, const struct wm_metrics *m)
 	uint32_t n = m->name_ix.n;
 	struct point *p;
 
-	if (c->failing || (c->metrics && c->metrics->n > WAITING_MAX))
+	if (c->life.failing || (c->turn.metrics && c->turn.metrics->n > WAITING_MAX))
 		return;
 	hold_metrics_ack(c, node, m->job, m->attempt, m->seq);
 	if (!n || !well_formed(m) || !is_current(c, m)) {
@@ -142,7 +142,7 @@ void on_metrics(struct core *c, const char *node, const struct wm_metrics *m)
 	for (uint32_t i = 0, k; i < n; i = k) {
 		for (k = i; k < n && p[k].name == p[i].name && p[k].rank == p[i].rank;)
 			k++;
-		put_series(c->metrics, node, m, p + i, k - i);
+		put_series(c->turn.metrics, node, m, p + i, k - i);
 	}
 	free(p);
 	keep_last(c, m);

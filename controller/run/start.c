@@ -34,9 +34,9 @@ static uint32_t port_take(struct core *c, uint32_t lo, uint32_t hi)
 	/* Continue behind the last port: a port that was just used may linger. If all ports are in use, the ranks
 	 * report the error. */
 	for (uint32_t i = 0; i < n; i++) {
-		uint32_t p = lo + (c->next_port++ % n);
+		uint32_t p = lo + (c->ports.next++ % n);
 
-		if (p <= 65535 && !c->port_used[p])
+		if (p <= 65535 && !c->ports.used[p])
 			return p;
 	}
 	return lo;
@@ -46,10 +46,10 @@ void port_mark(struct core *c, uint32_t port, int delta)
 {
 	if (!port || port > 65535)
 		return;
-	if (delta > 0 && c->port_used[port] < UINT16_MAX)
-		c->port_used[port]++;
-	if (delta < 0 && c->port_used[port])
-		c->port_used[port]--;
+	if (delta > 0 && c->ports.used[port] < UINT16_MAX)
+		c->ports.used[port]++;
+	if (delta < 0 && c->ports.used[port])
+		c->ports.used[port]--;
 }
 
 static void random_text(struct core *c, char *out, size_t digits)
@@ -355,7 +355,7 @@ static void order_place(struct core *c, struct cjob *j, uint32_t i, const struct
 
 void send_orders(struct core *c, struct cjob *j)
 {
-	if (!j->act || !j->r.att || c->failing)
+	if (!j->act || !j->r.att || c->life.failing)
 		return;
 	for (uint32_t i = 0; i < j->r.att->n_places; i++) {
 		const struct cnode *n = node_by_id(c, j->r.att->places[i].node_id);

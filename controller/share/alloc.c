@@ -100,9 +100,9 @@ static void wishes_init(struct core *c, struct wishes *w, const struct job_spec 
 	/* A user is "@name" below a queue; no queue can have such a name. */
 	snprintf(w->owner, sizeof(w->owner), "@%s", owner && *owner ? owner : "nobody");
 	w->in = (struct sched_job){
-	    .id = j ? j->r.id : c->next_job_id + 1,
+	    .id = j ? j->r.id : c->jobs.last_id + 1,
 	    .priority = j ? j->r.priority : spec->priority,
-	    .order = j ? j->r.id : c->next_job_id + 1,
+	    .order = j ? j->r.id : c->jobs.last_id + 1,
 	    .groups = w->groups,
 	    .n_groups = (uint32_t)spec->n_groups,
 	    .memory_bytes = spec->memory_bytes,
@@ -185,7 +185,7 @@ static int try_now(struct core *c, uint64_t id, struct sched_forecast *f)
 	struct sched_decision *d;
 	int now;
 
-	if (c->sched_dirty || c->failing) /* a pass is due, so other jobs may come first */
+	if (c->alloc.dirty || c->life.failing) /* a pass is due, so other jobs may come first */
 		return 0;
 	d = sched_step(c->sched);
 	if (!d)
@@ -224,20 +224,21 @@ void alloc_ask(struct core *c, const struct job_spec *spec, const char *owner, s
 		forecast_job(c, w.in.id, owner, spec->name, f);
 	sched_job_remove(c->sched, w.in.id);
 	history_note(c, "tried");
-	c->sched_dirty = 1;
+	c->alloc.dirty = 1;
 	wishes_fini(&w);
 }
 
 static void remember_avoider(struct core *c, uint64_t id)
 {
-	for (uint32_t i = 0; i < c->n_avoiders; i++)
-		if (c->avoiders[i] == id)
+	for (uint32_t i = 0; i < c->alloc.n_avoiders; i++)
+		if (c->alloc.avoiders[i] == id)
 			return;
-	if (c->n_avoiders == c->cap_avoiders) {
-		c->cap_avoiders = c->cap_avoiders ? c->cap_avoiders * 2 : 8;
-		c->avoiders = xreallocarray(c->avoiders, c->cap_avoiders, sizeof(*c->avoiders));
+	if (c->alloc.n_avoiders == c->alloc.cap_avoiders) {
+		c->alloc.cap_avoiders = c->alloc.cap_avoiders ? c->alloc.cap_avoiders * 2 : 8;
+		c->alloc.avoiders =
+		    xreallocarray(c->alloc.avoiders, c->alloc.cap_avoiders, sizeof(*c->alloc.avoiders));
 	}
-	c->avoiders[c->n_avoiders++] = id;
+	c->alloc.avoiders[c->alloc.n_avoiders++] = id;
 }
 
 /* Returns since when the job waits. The release of a held array starts the wait of its members again. */
@@ -311,13 +312,13 @@ void alloc_queue(struct core *c, struct cjob *j, const struct job_spec *spec)
 	if (sched_job_add(c->sched, &w.in) < 0)
 		log_error("event=queued_while_holding job=%" PRIu64, j->r.id);
 	wishes_fini(&w);
-	c->sched_dirty = 1;
+	c->alloc.dirty = 1;
 }
 
 void alloc_unqueue(struct core *c, struct cjob *j)
 {
 	sched_job_park(c->sched, j->r.id);
-	c->sched_dirty = 1;
+	c->alloc.dirty = 1;
 }
 
 void alloc_after_event(struct core *c, struct cjob *j, enum event_type t, const struct job_before *before)
@@ -326,7 +327,7 @@ void alloc_after_event(struct core *c, struct cjob *j, enum event_type t, const 
 	if (before->refused || !job_ended(j->r.status) || (!before->is_new && before->status == j->r.status))
 		return;
 	sched_job_finished(c->sched, j->r.id, j->r.status == JOB_COMPLETED);
-	c->sched_dirty = 1;
+	c->alloc.dirty = 1;
 }
 
 void alloc_holds(struct core *c, struct cjob *j, uint64_t held_s)
@@ -357,7 +358,7 @@ void alloc_holds(struct core *c, struct cjob *j, uint64_t held_s)
 void alloc_release(struct core *c, struct cjob *j, uint64_t node)
 {
 	sched_job_release_place(c->sched, j->r.id, node);
-	c->sched_dirty = 1;
+	c->alloc.dirty = 1;
 }
 
 /* Queues the jobs that avoid nodes again after nodes changed: the nodes to avoid may differ now. */
@@ -365,15 +366,15 @@ static void review_avoiders(struct core *c)
 {
 	uint32_t n = 0;
 
-	c->recheck_avoiders = 0;
-	for (uint32_t i = 0; i < c->n_avoiders; i++) {
-		struct cjob *j = job_find(c, c->avoiders[i]);
+	c->alloc.recheck_avoiders = 0;
+	for (uint32_t i = 0; i < c->alloc.n_avoiders; i++) {
+		struct cjob *j = job_find(c, c->alloc.avoiders[i]);
 		struct job_spec *s;
 		struct err e;
 
 		if (!j || !j->avoid || j->r.status != JOB_QUEUED)
 			continue;
-		c->avoiders[n++] = c->avoiders[i];
+		c->alloc.avoiders[n++] = c->alloc.avoiders[i];
 		if (j->r.array && !j->admitted)
 			continue;
 		s = job_parse_spec(c, j, &e);
@@ -381,7 +382,7 @@ static void review_avoiders(struct core *c)
 			alloc_queue(c, j, s);
 		spec_destroy(s);
 	}
-	c->n_avoiders = n;
+	c->alloc.n_avoiders = n;
 }
 
 /* Follows S-302. */
@@ -401,8 +402,8 @@ void alloc_before_event(struct core *c, const struct cjob *j, enum event_type t,
 	case EV_RESUMED:
 	case EV_QUEUE_SET:
 		json_add_u64(data, "sched_s", sched_clock(c->sched));
-		json_add_u64(data, "pass", c->n_passes);
-		json_add_u64(data, "pass_s", c->pass_s);
+		json_add_u64(data, "pass", c->alloc.n_passes);
+		json_add_u64(data, "pass_s", c->alloc.pass_s);
 		break;
 	default:
 		break;
@@ -414,11 +415,11 @@ uint64_t alloc_next_us(const struct core *c)
 {
 	uint64_t at = sched_next_kept(c->sched);
 
-	if (at <= c->kept_seen_s)
+	if (at <= c->alloc.kept_seen_s)
 		at = UINT64_MAX;
-	if (c->again_s && c->again_s < at)
-		at = c->again_s;
-	return at == UINT64_MAX || at <= c->sched_base_s ? UINT64_MAX : (at - c->sched_base_s) * 1000000;
+	if (c->alloc.again_s && c->alloc.again_s < at)
+		at = c->alloc.again_s;
+	return at == UINT64_MAX || at <= c->alloc.base_s ? UINT64_MAX : (at - c->alloc.base_s) * 1000000;
 }
 
 /* Ends a pass. All passes of one second keep the reservation of the first one. A job that came since may go
@@ -427,28 +428,28 @@ static void end_pass(struct core *c)
 {
 	uint64_t now = sched_clock(c->sched);
 
-	if (c->n_passes && c->pass_s == now && sched_reserved(c->sched, NULL))
-		c->again_s = now + 1;
-	c->sched_dirty = 0;
-	c->n_passes++;
-	c->pass_s = now;
+	if (c->alloc.n_passes && c->alloc.pass_s == now && sched_reserved(c->sched, NULL))
+		c->alloc.again_s = now + 1;
+	c->alloc.dirty = 0;
+	c->alloc.n_passes++;
+	c->alloc.pass_s = now;
 }
 
 void alloc_tick(struct core *c)
 {
 	if (now_boot(c) < alloc_next_us(c))
 		return;
-	c->kept_seen_s = sched_time(c);
-	c->again_s = 0;
-	c->sched_dirty = 1;
+	c->alloc.kept_seen_s = sched_time(c);
+	c->alloc.again_s = 0;
+	c->alloc.dirty = 1;
 }
 
 void alloc_prepare(struct core *c)
 {
-	c->more_decisions = 0;
-	if (c->recheck_avoiders && !c->failing)
+	c->alloc.more = 0;
+	if (c->alloc.recheck_avoiders && !c->life.failing)
 		review_avoiders(c);
-	if (c->sched_dirty)
+	if (c->alloc.dirty)
 		node_health_review(c);
 	node_feed(c);
 }
@@ -457,10 +458,10 @@ struct sched_decision *alloc_step(struct core *c, int n)
 {
 	struct sched_decision *d;
 
-	if (!c->sched_dirty || c->failing)
+	if (!c->alloc.dirty || c->life.failing)
 		return NULL;
 	if (n == DECISIONS_A_TURN || !await_settle(c)) { /* reports must not wait */
-		c->more_decisions = 1;
+		c->alloc.more = 1;
 		return NULL;
 	}
 	d = sched_step(c->sched);

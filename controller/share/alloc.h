@@ -33,7 +33,7 @@ int alloc_change(struct core *c, const struct job_spec *s, const struct cjob *j,
                  const char *const *queues, int ever, struct sched_change *out);
 /* Sends the changes since the last decision to the library. */
 void alloc_prepare(struct core *c);
-/* The n-th decision of this turn, from 0; NULL: none, or the rest comes in the next turn (c->more_decisions).
+/* The n-th decision of this turn, from 0; NULL: none, or the rest comes in the next turn (c->alloc.more).
  * The caller frees it by sched_decision_free. */
 struct sched_decision *alloc_step(struct core *c, int n);
 /* Functions of struct observer. alloc_before_event adds the library's time and the number of its last pass to

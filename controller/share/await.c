@@ -41,7 +41,7 @@ static int look_up(struct core *c, uint64_t id, enum job_status *status, uint32_
 		*attempts = j->r.members ? j->r.started_us != 0 : j->r.attempts;
 		return 0;
 	}
-	if (id > c->next_job_id || !c->io.job_row)
+	if (id > c->jobs.last_id || !c->io.job_row)
 		return err_set(e, ERR_NOT_FOUND, "there is no job %" PRIu64, id);
 	if (c->io.job_row(id, &row, c->io.arg, e) < 0) {
 		if (e->code == ERR_NOT_FOUND)
@@ -96,7 +96,7 @@ int await_check(struct core *c, const struct job_spec *s, char *note, size_t n, 
 		enum job_status status;
 		enum wait w;
 
-		if (a->job > c->next_job_id)
+		if (a->job > c->jobs.last_id)
 			return err_set(e, ERR_NOT_FOUND,
 			               "after[%zu]: there is no job %" PRIu64
 			               ": a job can only wait for one that was submitted before it",

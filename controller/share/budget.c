@@ -95,7 +95,7 @@ static struct payer *find_payer(const struct core *c, const char *path)
 {
 	struct payer *p;
 
-	HASH_FIND_STR(c->payers, path, p);
+	HASH_FIND_STR(c->budgets.payers, path, p);
 	return p;
 }
 
@@ -109,7 +109,7 @@ static struct payer *make_payer(struct core *c, const char *path)
 	p->path = xstrdup(path);
 	p->at_us = now_real(c);
 	budget_periods(p->at_us, p->start_us);
-	HASH_ADD_KEYPTR(hh, c->payers, p->path, strlen(p->path), p);
+	HASH_ADD_KEYPTR(hh, c->budgets.payers, p->path, strlen(p->path), p);
 	return p;
 }
 
@@ -117,15 +117,15 @@ void budgets_clear(struct core *c)
 {
 	struct payer *p, *tmp;
 
-	HASH_ITER (hh, c->payers, p, tmp) {
-		HASH_DELETE(hh, c->payers, p);
+	HASH_ITER (hh, c->budgets.payers, p, tmp) {
+		HASH_DELETE(hh, c->budgets.payers, p);
 		free(p->path);
 		free(p);
 	}
-	c->budgets = NULL;
-	c->n_budgets = 0;
-	c->budget_at_us = UINT64_MAX;
-	c->budget_dirty = 0;
+	c->budgets.all = NULL;
+	c->budgets.n = 0;
+	c->budgets.at_us = UINT64_MAX;
+	c->budgets.dirty = 0;
 }
 
 /* Counts the spending up to now. After the clock was set back nothing counts until it has caught up. */
@@ -160,7 +160,7 @@ static void each_up(struct core *c, const char *account,
 		*end = '\0';
 		fn(c, make_payer(c, path), arg);
 	}
-	c->budget_dirty = 1;
+	c->budgets.dirty = 1;
 }
 
 struct begun {
@@ -223,14 +223,14 @@ static void set_budget(struct core *c, struct payer *p, const struct budget_rec 
 	if (b && b->uusd == 0)
 		b = NULL;
 	if (!p->budget && b) {
-		LL_PREPEND(c->budgets, p);
-		c->n_budgets++;
+		LL_PREPEND(c->budgets.all, p);
+		c->budgets.n++;
 	} else if (p->budget && !b) {
-		LL_DELETE(c->budgets, p);
-		c->n_budgets--;
+		LL_DELETE(c->budgets.all, p);
+		c->budgets.n--;
 	}
 	p->budget = b;
-	c->budget_dirty = 1;
+	c->budgets.dirty = 1;
 }
 
 void budget_load(struct core *c, const struct budget_row *r)
@@ -246,7 +246,7 @@ static void post_closed(struct core *c, const struct payer *p, int quiet)
 	cJSON *d;
 
 	sched_queue_close(c->sched, p->path, p->closed);
-	c->sched_dirty = 1;
+	c->alloc.dirty = 1;
 	if (quiet)
 		return;
 	d = cJSON_CreateObject();
@@ -300,11 +300,11 @@ void budgets_review(struct core *c, int quiet)
 	uint64_t now = now_real(c), next = LOOK_US;
 	struct payer *p;
 
-	if ((!c->budget_dirty && now_boot(c) < c->budget_at_us) || (c->failing && !quiet))
+	if ((!c->budgets.dirty && now_boot(c) < c->budgets.at_us) || (c->life.failing && !quiet))
 		return;
-	c->budget_dirty = 0;
-	c->budget_at_us = UINT64_MAX;
-	LL_FOREACH (c->budgets, p) {
+	c->budgets.dirty = 0;
+	c->budgets.at_us = UINT64_MAX;
+	LL_FOREACH (c->budgets.all, p) {
 		uint64_t at;
 		int closed;
 
@@ -323,8 +323,8 @@ void budgets_review(struct core *c, int quiet)
 		if (at - now < next)
 			next = at > now ? at - now : 0;
 	}
-	if (c->budgets)
-		c->budget_at_us = now_boot(c) + next;
+	if (c->budgets.all)
+		c->budgets.at_us = now_boot(c) + next;
 }
 
 /* Returns the lowest account, from this one upwards, whose budget is used up; NULL none. ends: only budgets
@@ -333,7 +333,7 @@ static struct payer *used_up(const struct core *c, const char *account, int ends
 {
 	char path[ACCOUNT_PATH];
 
-	if (!c->budgets)
+	if (!c->budgets.all)
 		return NULL;
 	snprintf(path, sizeof(path), "%s", account);
 	for (char *end = path + strlen(path); end; end = strrchr(path, '/')) {
@@ -421,7 +421,7 @@ void budgets_json(const struct core *c, cJSON *list)
 {
 	struct payer *p;
 
-	LL_FOREACH (c->budgets, p)
+	LL_FOREACH (c->budgets.all, p)
 		cJSON_AddItemToArray(list, payer_json(c, p));
 }
 
@@ -449,7 +449,7 @@ void budget_drop(struct core *c, const char *path, const char *by)
 	if (p->closed) {
 		p->closed = p->ends = 0;
 		sched_queue_close(c->sched, p->path, 0);
-		c->sched_dirty = 1;
+		c->alloc.dirty = 1;
 	}
 }
 
@@ -459,7 +459,7 @@ void budgets_drop_users(struct core *c, const char *queue, const char *by)
 	size_t n = strlen(queue);
 	struct payer *p, *tmp;
 
-	LL_FOREACH_SAFE (c->budgets, p, tmp)
+	LL_FOREACH_SAFE (c->budgets.all, p, tmp)
 		if (strncmp(p->path, queue, n) == 0 && p->path[n] == '/' && p->path[n + 1] == '@')
 			budget_drop(c, p->path, by);
 }

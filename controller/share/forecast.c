@@ -146,7 +146,7 @@ void forecast_job(struct core *c, uint64_t job, const char *owner, const char *n
 	struct asked a = {c, owner, name};
 
 	sched_forecast(c->sched, job, expected_time_cb, &a, out);
-	c->sched_dirty = 1; /* a forecast drops the reservation; the next pass makes it again */
+	c->alloc.dirty = 1; /* a forecast drops the reservation; the next pass makes it again */
 }
 
 void forecast_json(struct core *c, const struct sched_forecast *f, cJSON *body)

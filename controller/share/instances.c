@@ -257,7 +257,7 @@ void instance_changed(struct core *c, const char *name, int mapping)
 			node_changed(c, n, 1);
 	if (!mapping)
 		return;
-	for (struct cjob *j = c->jobs; j; j = j->hh.next) {
+	for (struct cjob *j = c->jobs.all; j; j = j->hh.next) {
 		if (j->r.status != JOB_QUEUED || !j->typed)
 			continue;
 		j->to_queue = 1;

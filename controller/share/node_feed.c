@@ -62,8 +62,8 @@ static void set_sched_node(struct core *c, struct cnode *n)
 	}
 	n->sched_usable = (uint8_t)is_usable(n);
 	n->sched_health = s.doubt;
-	c->sched_dirty = 1;
-	c->recheck_avoiders = c->n_avoiders > 0;
+	c->alloc.dirty = 1;
+	c->alloc.recheck_avoiders = c->alloc.n_avoiders > 0;
 }
 
 /* Reports the resources of a node, whether it accepts jobs, and whether only a drain prevents that. */
@@ -85,7 +85,7 @@ static void feed_node(struct core *c, struct cnode *n, int inventory_changed)
 void node_changed(struct core *c, struct cnode *n, int inventory_changed)
 {
 	if (!n->changed)
-		DL_APPEND2(c->changed_nodes, n, changed_prev, changed_next);
+		DL_APPEND2(c->nodes.changed, n, changed_prev, changed_next);
 	n->changed |= inventory_changed ? NODE_CHANGED_INVENTORY : NODE_CHANGED;
 }
 
@@ -93,10 +93,10 @@ void node_feed(struct core *c)
 {
 	struct cnode *n;
 
-	while ((n = c->changed_nodes)) {
+	while ((n = c->nodes.changed)) {
 		int inventory_changed = (n->changed & NODE_CHANGED_INVENTORY) != 0;
 
-		DL_DELETE2(c->changed_nodes, n, changed_prev, changed_next);
+		DL_DELETE2(c->nodes.changed, n, changed_prev, changed_next);
 		n->changed = 0;
 		feed_node(c, n, inventory_changed);
 	}

@@ -24,7 +24,7 @@ void node_health_note(struct core *c, struct cnode *n, enum health_event kind, c
 		return;
 	health_add(&n->health, kind, text, now, now_real(c));
 	next = health_next_us(&n->health, now);
-	c->health_next_us = !c->health_next_us || next < c->health_next_us ? next : c->health_next_us;
+	c->health.next_us = !c->health.next_us || next < c->health.next_us ? next : c->health.next_us;
 	node_changed(c, n, 0);
 }
 
@@ -33,7 +33,7 @@ void node_health_review(struct core *c)
 {
 	uint64_t now = now_boot(c), next = UINT64_MAX;
 
-	if (!c->health_next_us || now < c->health_next_us)
+	if (!c->health.next_us || now < c->health.next_us)
 		return;
 	for (struct cnode *n = node_first(c); n; n = node_next(n)) {
 		uint64_t at = n->health.n ? health_next_us(&n->health, now) : UINT64_MAX;
@@ -42,7 +42,7 @@ void node_health_review(struct core *c)
 		if (n->in_sched)
 			node_changed(c, n, 0);
 	}
-	c->health_next_us = next;
+	c->health.next_us = next;
 }
 
 void node_health_json(const struct core *c, const struct cnode *n, cJSON *o)

@@ -54,13 +54,13 @@ static struct queue_jobs *find_jobs(const struct core *c, const char *path)
 {
 	struct queue_jobs *q;
 
-	HASH_FIND_STR(c->queue_jobs, path, q);
+	HASH_FIND_STR(c->queues.jobs, path, q);
 	return q;
 }
 
 static void drop_jobs(struct core *c, struct queue_jobs *q)
 {
-	HASH_DELETE(hh, c->queue_jobs, q);
+	HASH_DELETE(hh, c->queues.jobs, q);
 	free(q->path);
 	free(q);
 }
@@ -71,7 +71,7 @@ void queue_tell(struct core *c, const char *path)
 	uint32_t quota = !q || FAULT("mistake.no_quota") ? 0 : q->quota_gpus;
 
 	sched_queue_set(c->sched, &(struct sched_queue){path, q ? q->weight : 1, quota, q && q->borrow});
-	c->sched_dirty = 1;
+	c->alloc.dirty = 1;
 }
 
 void queues_clear(struct core *c)
@@ -79,10 +79,10 @@ void queues_clear(struct core *c)
 	struct queue_jobs *q, *qt;
 	struct used *u, *ut;
 
-	HASH_ITER (hh, c->queue_jobs, q, qt)
+	HASH_ITER (hh, c->queues.jobs, q, qt)
 		drop_jobs(c, q);
-	HASH_ITER (hh, c->used, u, ut) {
-		HASH_DELETE(hh, c->used, u);
+	HASH_ITER (hh, c->queues.used, u, ut) {
+		HASH_DELETE(hh, c->queues.used, u);
 		free(u->path);
 		free(u);
 	}
@@ -119,7 +119,7 @@ void queue_jobs(struct core *c, const char *path, int delta)
 	if (!q) {
 		q = xcalloc(1, sizeof(*q));
 		q->path = xstrdup(path && *path ? path : "default");
-		HASH_ADD_KEYPTR(hh, c->queue_jobs, q->path, strlen(q->path), q);
+		HASH_ADD_KEYPTR(hh, c->queues.jobs, q->path, strlen(q->path), q);
 	}
 	q->n = (uint32_t)((int64_t)q->n + delta);
 	if (!q->n)
@@ -210,12 +210,12 @@ void usage_mark(struct core *c, const struct cjob *j)
 		struct used *u;
 
 		*end = '\0';
-		HASH_FIND_STR(c->used, path, u);
+		HASH_FIND_STR(c->queues.used, path, u);
 		if (u)
 			continue;
 		u = xcalloc(1, sizeof(*u));
 		u->path = xstrdup(path);
-		HASH_ADD_KEYPTR(hh, c->used, u->path, strlen(u->path), u);
+		HASH_ADD_KEYPTR(hh, c->queues.used, u->path, strlen(u->path), u);
 	}
 }
 
@@ -223,17 +223,17 @@ void usage_write(struct core *c)
 {
 	struct used *u, *tmp;
 
-	if (!c->used)
+	if (!c->queues.used)
 		return;
 	sched_now(c->sched, sched_time(c));
-	HASH_ITER (hh, c->used, u, tmp) {
+	HASH_ITER (hh, c->queues.used, u, tmp) {
 		struct usage_row r = {.path = u->path, .at_us = sched_time(c) * 1000000};
 		double ms = sched_usage(c->sched, u->path) * 1000;
 
 		r.gpu_ms = ms < 9e18 ? (uint64_t)ms : 0;
 		store_txn_usage(turn_now(c)->txn, &r);
 		turn_now(c)->n++;
-		HASH_DELETE(hh, c->used, u);
+		HASH_DELETE(hh, c->queues.used, u);
 		free(u->path);
 		free(u);
 	}

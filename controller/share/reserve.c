@@ -71,7 +71,7 @@ void reserves_clear(struct core *c)
 		free(r->sorted);
 		r->sorted = NULL;
 	}
-	c->reserve_at_us = 0;
+	c->reserves.at_us = 0;
 }
 
 /* ---- the library ------------------------------------------------------------------------------- */
@@ -110,14 +110,14 @@ static void feed_reservation(struct core *c, struct creserve *r)
 		                                                  .nodes = ids,
 		                                                  .n_nodes = n});
 	free(ids);
-	c->n_books_told++;
-	c->sched_dirty = 1;
+	c->reserves.n_told++;
+	c->alloc.dirty = 1;
 }
 
 /* During load nodes come one by one; reserves_loaded reports all reservations once at the end. */
 void reserve_node_came(struct core *c, const struct cnode *n)
 {
-	for (struct creserve *r = reserve_first(c); r && c->loaded; r = reserve_next(r))
+	for (struct creserve *r = reserve_first(c); r && c->life.loaded; r = reserve_next(r))
 		if (r->rec.state != RESERVE_ENDED && has_node(r, n->name))
 			feed_reservation(c, r);
 }
@@ -133,10 +133,10 @@ void reserves_loaded(struct core *c)
 static void follow_record(struct core *c, struct creserve *r)
 {
 	if (!r->id)
-		r->id = ++c->next_reserve_id;
+		r->id = ++c->reserves.last_id;
 	free(r->sorted);
 	r->sorted = reserve_sorted(&r->rec.nodes);
-	c->reserve_at_us = 0;
+	c->reserves.at_us = 0;
 }
 
 int reserve_load(struct core *c, const struct reservation_row *row)
@@ -226,7 +226,7 @@ void reserve_remove(struct core *c, struct creserve *r, const char *by, const ch
 	r->sorted = NULL;
 	cluster_post(c, EV_RESERVATION_REMOVED, d);
 	sched_reservation_remove(c->sched, id);
-	c->sched_dirty = 1;
+	c->alloc.dirty = 1;
 }
 
 /* ---- time -------------------------------------------------------------------------------------- */
@@ -289,7 +289,7 @@ void reserve_review(struct core *c)
 		else if (at - now < wait)
 			wait = at - now;
 	}
-	c->reserve_at_us = now_boot(c) + wait;
+	c->reserves.at_us = now_boot(c) + wait;
 }
 
 /* ---- what others ask --------------------------------------------------------------------------- */

@@ -15,5 +15,5 @@ uint64_t now_real(const struct core *c)
 
 uint64_t sched_time(const struct core *c)
 {
-	return c->sched_base_s + now_boot(c) / 1000000;
+	return c->alloc.base_s + now_boot(c) / 1000000;
 }

@@ -31,6 +31,111 @@ struct queue_jobs;
 struct turn;
 struct used;
 
+/* Parts of struct core. The file in brackets owns a part: it alone changes it, unless its header offers a
+ * function. */
+
+struct job_table {        /* state/jobs.c */
+	struct cjob *all;     /* by id */
+	struct cjob *touched; /* reviewed at the end of the turn */
+	struct cjob **heap;   /* by deadline, 1-based */
+	uint32_t n_heap, cap_heap;
+	uint64_t last_id;              /* given */
+	uint64_t counts[N_JOB_STATUS]; /* without arrays, whose members are counted */
+	uint64_t unfinished;
+};
+
+struct node_table { /* state/node_table.c; the records are in core->records */
+	struct cnode *by_id;
+	struct cnode *changed; /* share/node_feed.c: the scheduler does not know of the change yet */
+	uint64_t last_id;      /* given */
+	uint64_t n_lost;       /* since the start */
+};
+
+struct turn_state {            /* state/turn.c */
+	struct turn *now, *flying; /* gathered; given to the store */
+	struct turn *metrics, *metrics_flying;
+	struct cjob *jobs;                   /* with rows to write */
+	uint64_t retry_us, metrics_retry_us; /* boot: the store's queue was full; 0 = not waiting */
+	uint64_t probe_us;                   /* boot: the next probe of a store that failed */
+	int probing;
+	uint64_t last_event_id; /* given */
+	uint64_t n_commits, n_failed, n_events;
+};
+
+struct life {             /* load.c */
+	uint64_t started_us;  /* boot: of this core, or of its last reload */
+	uint64_t recorded_us; /* real: the latest time found in the rows; it is later than that by now */
+	int stopping;         /* nothing is accepted or given any more */
+	int failing;          /* the store did not take a transaction */
+	int loaded;           /* memory is what the store has, and what followed */
+	struct err fail_err;
+	char *no_room;           /* why no new work is accepted; NULL: it is */
+	struct loop_turns turns; /* of the thread that decides, as last reported */
+};
+
+struct array_state {           /* run/array.c */
+	struct cjob *busy;         /* something may have to be done for them */
+	struct cjob *races;        /* with successive halving */
+	struct array_rm *removing; /* their members' data goes */
+};
+
+struct queue_state {         /* share/queues.c */
+	struct queue_jobs *jobs; /* how many jobs name a queue */
+	struct used *used;       /* accounts whose use is to be written */
+};
+
+struct reserve_table { /* share/reserve.c */
+	uint64_t last_id;  /* given */
+	uint64_t n_told;   /* how often the library heard of one */
+	uint64_t at_us;    /* boot: the next review */
+};
+
+struct budget_state {     /* share/budget.c */
+	struct payer *payers; /* spent something, or have a budget */
+	struct payer *all;    /* have a budget */
+	uint32_t n;           /* of these */
+	uint64_t at_us;       /* boot: the next review */
+	int dirty;
+};
+
+struct alloc_state {    /* share/alloc.c */
+	uint64_t base_s;    /* the library's time: this and the boot clock */
+	uint64_t *avoiders; /* waiting jobs that avoid nodes: judged again when nodes change */
+	uint32_t n_avoiders, cap_avoiders;
+	int recheck_avoiders;
+	int dirty;            /* something changed that may let a job start */
+	int more;             /* the rest of the decisions comes in the next turn */
+	uint64_t kept_seen_s; /* scheduler time: kept places up to then were waited for */
+	uint64_t again_s;     /* scheduler time: a pass is due then; 0 none */
+	uint64_t n_passes;    /* until nothing more could start, since the start of hearthd */
+	uint64_t pass_s;      /* scheduler time of the last */
+};
+
+struct peers_state {        /* cluster/peers.c */
+	struct cnode **askable; /* up and with a known address, by id */
+	size_t n_askable;
+	uint8_t known; /* the list is up to date */
+	uint64_t gen;  /* of the lists that agents get */
+};
+
+struct lease_state {   /* cluster/lease.c */
+	uint64_t check_us; /* boot: the next check */
+};
+
+struct port_state { /* run/start.c */
+	uint32_t next;
+	uint16_t used[65536]; /* as master port, by attempts that go on */
+};
+
+struct point_state { /* run/points.c: points of a job that has ended; the last one that was looked up */
+	uint64_t late_job, late_epoch;
+	uint32_t late_attempt;
+};
+
+struct health_state { /* share/node_health.c */
+	uint64_t next_us; /* boot: when the level of a node may fall; 0 all are healthy */
+};
+
 struct core {
 	struct core_config cfg; /* strings are owned */
 	struct core_io io;
@@ -38,62 +143,25 @@ struct core {
 	size_t n_observers;
 	struct store *store;
 	struct sched *sched;
-	struct cluster records; /* nodes, tokens, queues ...: cluster.h */
-	struct cjob *jobs;
-	struct cnode *changed_nodes; /* the scheduler does not know of the change yet */
-	struct cnode *nodes_by_id;
-	struct idem *idem;
-	struct cjob *touched, *turn_jobs;
-	struct cjob *arrays;       /* array.c: something may be to be done for them */
-	struct cjob *races;        /* arrays with successive halving */
-	struct array_rm *removing; /* arrays whose members' data goes */
-	struct cjob **heap;
-	uint32_t n_heap, cap_heap;
-	struct queue_jobs *queue_jobs; /* queues.c: how many jobs name a queue */
-	struct catalogue *catalogue;   /* instances.c: instance types */
-	uint64_t next_reserve_id;
-	uint64_t n_books_told;          /* how many reports of reservations the library got */
-	uint64_t reserve_at_us;         /* boot: next review of reservations */
-	struct payer *payers, *budgets; /* budget.c: who has spent something; who has a budget */
-	uint32_t n_budgets;
-	uint64_t budget_at_us; /* boot: next review of budgets */
-	int budget_dirty;
-	struct learned *learned;                           /* forecast.c: how long jobs take */
-	struct used *used;                                 /* queues.c: whose use is to be written */
-	uint64_t sched_base_s;                             /* the library's time: this and the boot clock */
-	uint64_t next_job_id, next_event_id, next_node_id; /* last ones given */
-	uint64_t counts[N_JOB_STATUS], unfinished;
-	uint64_t started_us;    /* boot: of this core, or of its last reload */
-	uint64_t recorded_us;   /* real: the latest time found in the rows; it is later than that by now */
-	struct cnode **askable; /* peers.c: up and with a known address, by id */
-	size_t n_askable;
-	uint8_t askable_known;
-	uint64_t lease_check_us, peers_gen;
-	uint32_t next_port;
-	uint16_t port_used[65536]; /* as master port, by attempts that go on */
-	struct turn *now, *flying; /* gathered; given to the store */
-	struct turn *metrics, *metrics_flying;
-	uint64_t retry_us, metrics_retry_us; /* 0 = not waiting */
-	uint64_t *avoiders;                  /* waiting jobs that avoid nodes: judged again when nodes change */
-	uint32_t n_avoiders, cap_avoiders;
-	int recheck_avoiders;
-	int stopping; /* hearthd accepts and sends nothing any more */
-	int failing;  /* the store refused a transaction */
-	int loaded;   /* memory has what the store has, and later changes */
-	struct err fail_err;
-	char *no_room; /* why hearthd accepts no new work; NULL: it does */
-	uint64_t probe_us;
-	int probing, sched_dirty, more_decisions;
-	uint64_t health_next_us; /* boot: when the level of a node may fall; 0 all are healthy */
-	uint64_t kept_seen_s;    /* scheduler time: kept places up to then were waited for */
-	uint64_t again_s;        /* scheduler time: a pass is due then; 0 none */
-	struct history *history; /* history.c */
-	uint64_t n_passes,
-	    pass_s; /* of the library since the start, until nothing more could start; when the last was */
-	uint64_t late_job, late_epoch; /* points of a job that has ended: the last one that was looked up */
-	uint32_t late_attempt;
-	uint64_t n_commits, n_failed, n_events, n_lost_nodes;
-	struct loop_turns turns; /* of the thread that decides, as last reported */
+	struct cluster records; /* nodes, tokens, queues ...: record/cluster.h */
+	struct job_table jobs;
+	struct node_table nodes;
+	struct turn_state turn;
+	struct life life;
+	struct idem *idem;           /* state/idem.c */
+	struct history *history;     /* state/history.c */
+	struct catalogue *catalogue; /* share/instances.c */
+	struct learned *learned;     /* share/forecast.c: how long jobs take */
+	struct alloc_state alloc;
+	struct queue_state queues;
+	struct budget_state budgets;
+	struct reserve_table reserves;
+	struct health_state health;
+	struct array_state arrays;
+	struct port_state ports;
+	struct point_state points;
+	struct lease_state lease;
+	struct peers_state peers;
 };
 
 uint64_t now_boot(const struct core *c);

@@ -33,7 +33,7 @@ struct history {
 
 static uint64_t clock_ms(const struct core *c)
 {
-	return c->sched_base_s * 1000 + now_boot(c) / 1000;
+	return c->alloc.base_s * 1000 + now_boot(c) / 1000;
 }
 
 static void append_line(struct history *h, const char *s, size_t n)

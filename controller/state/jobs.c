@@ -22,7 +22,7 @@ struct cjob *job_find(const struct core *c, uint64_t id)
 {
 	struct cjob *j;
 
-	HASH_FIND(hh, c->jobs, &id, sizeof(id), j);
+	HASH_FIND(hh, c->jobs.all, &id, sizeof(id), j);
 	return j;
 }
 
@@ -32,7 +32,7 @@ struct cjob *job_new(struct core *c, uint64_t id)
 
 	j->r.id = id;
 	j->deadline_us = UINT64_MAX;
-	HASH_ADD(hh, c->jobs, r.id, sizeof(j->r.id), j);
+	HASH_ADD(hh, c->jobs.all, r.id, sizeof(j->r.id), j);
 	return j;
 }
 
@@ -40,14 +40,14 @@ void job_free(struct core *c, struct cjob *j)
 {
 	job_deadline(c, j, UINT64_MAX);
 	if (j->in_turn)
-		DL_DELETE2(c->turn_jobs, j, turn_prev, turn_next);
+		DL_DELETE2(c->turn.jobs, j, turn_prev, turn_next);
 	if (j->touched)
-		DL_DELETE2(c->touched, j, touch_prev, touch_next);
+		DL_DELETE2(c->jobs.touched, j, touch_prev, touch_next);
 	active_free(c, j);
 	for (size_t i = 0; i < c->n_observers; i++)
 		if (c->observers[i].job_goes)
 			c->observers[i].job_goes(c, j);
-	HASH_DELETE(hh, c->jobs, j);
+	HASH_DELETE(hh, c->jobs.all, j);
 	rec_fini(&j->r);
 	free(j->spec);
 	free(j->run);
@@ -64,7 +64,7 @@ struct cjob *job_get(struct core *c, uint64_t id, struct err *e)
 
 	if (j)
 		return j;
-	if (!c->io.job_row || id == 0 || id > c->next_job_id) {
+	if (!c->io.job_row || id == 0 || id > c->jobs.last_id) {
 		err_set(e, ERR_NOT_FOUND, "there is no job %" PRIu64, id);
 		return NULL;
 	}
@@ -142,40 +142,40 @@ void job_touch(struct core *c, struct cjob *j)
 	if (j->touched)
 		return;
 	j->touched = 1;
-	DL_APPEND2(c->touched, j, touch_prev, touch_next);
+	DL_APPEND2(c->jobs.touched, j, touch_prev, touch_next);
 }
 
 /* ---- deadlines: a binary heap, 1-based ------------------------------------------------------- */
 
 static void heap_put(struct core *c, uint32_t at, struct cjob *j)
 {
-	c->heap[at] = j;
+	c->jobs.heap[at] = j;
 	j->heap_at = at;
 }
 
 static void heap_up(struct core *c, uint32_t at)
 {
-	struct cjob *j = c->heap[at];
+	struct cjob *j = c->jobs.heap[at];
 
-	for (; at > 1 && c->heap[at / 2]->deadline_us > j->deadline_us; at /= 2)
-		heap_put(c, at, c->heap[at / 2]);
+	for (; at > 1 && c->jobs.heap[at / 2]->deadline_us > j->deadline_us; at /= 2)
+		heap_put(c, at, c->jobs.heap[at / 2]);
 	heap_put(c, at, j);
 }
 
 static void heap_down(struct core *c, uint32_t at)
 {
-	struct cjob *j = c->heap[at];
+	struct cjob *j = c->jobs.heap[at];
 
 	for (;;) {
 		uint32_t child = at * 2;
 
-		if (child > c->n_heap)
+		if (child > c->jobs.n_heap)
 			break;
-		if (child < c->n_heap && c->heap[child + 1]->deadline_us < c->heap[child]->deadline_us)
+		if (child < c->jobs.n_heap && c->jobs.heap[child + 1]->deadline_us < c->jobs.heap[child]->deadline_us)
 			child++;
-		if (c->heap[child]->deadline_us >= j->deadline_us)
+		if (c->jobs.heap[child]->deadline_us >= j->deadline_us)
 			break;
-		heap_put(c, at, c->heap[child]);
+		heap_put(c, at, c->jobs.heap[child]);
 		at = child;
 	}
 	heap_put(c, at, j);
@@ -184,7 +184,7 @@ static void heap_down(struct core *c, uint32_t at)
 static void heap_remove(struct core *c, struct cjob *j)
 {
 	uint32_t at = j->heap_at;
-	struct cjob *last = c->heap[c->n_heap--];
+	struct cjob *last = c->jobs.heap[c->jobs.n_heap--];
 
 	j->heap_at = 0;
 	if (last == j)
@@ -203,18 +203,18 @@ void job_deadline(struct core *c, struct cjob *j, uint64_t at_us)
 	j->deadline_us = at_us;
 	if (at_us == UINT64_MAX)
 		return;
-	if (c->n_heap + 2 > c->cap_heap) {
-		c->cap_heap = c->cap_heap ? c->cap_heap * 2 : 64;
-		c->heap = xreallocarray(c->heap, c->cap_heap, sizeof(*c->heap));
+	if (c->jobs.n_heap + 2 > c->jobs.cap_heap) {
+		c->jobs.cap_heap = c->jobs.cap_heap ? c->jobs.cap_heap * 2 : 64;
+		c->jobs.heap = xreallocarray(c->jobs.heap, c->jobs.cap_heap, sizeof(*c->jobs.heap));
 	}
-	c->n_heap++;
-	heap_put(c, c->n_heap, j);
-	heap_up(c, c->n_heap);
+	c->jobs.n_heap++;
+	heap_put(c, c->jobs.n_heap, j);
+	heap_up(c, c->jobs.n_heap);
 }
 
 struct cjob *job_due(struct core *c, uint64_t now_us)
 {
-	struct cjob *j = c->n_heap ? c->heap[1] : NULL;
+	struct cjob *j = c->jobs.n_heap ? c->jobs.heap[1] : NULL;
 
 	if (!j || j->deadline_us > now_us)
 		return NULL;
@@ -224,7 +224,7 @@ struct cjob *job_due(struct core *c, uint64_t now_us)
 
 uint64_t job_next_deadline(const struct core *c)
 {
-	return c->n_heap ? c->heap[1]->deadline_us : UINT64_MAX;
+	return c->jobs.n_heap ? c->jobs.heap[1]->deadline_us : UINT64_MAX;
 }
 
 uint64_t max_runtime_s(const struct core *c, const struct cjob *j, const struct job_spec *s)

@@ -33,16 +33,16 @@ struct cnode *node_by_id(const struct core *c, uint64_t id)
 {
 	struct cnode *n;
 
-	HASH_FIND(hh_id, c->nodes_by_id, &id, sizeof(id), n);
+	HASH_FIND(hh_id, c->nodes.by_id, &id, sizeof(id), n);
 	return n;
 }
 
 void node_attach(struct core *c, struct cnode *n)
 {
 	if (!n->r.id)
-		n->r.id = ++c->next_node_id;
+		n->r.id = ++c->nodes.last_id;
 	n->name = n->r.head.name;
-	HASH_ADD(hh_id, c->nodes_by_id, r.id, sizeof(n->r.id), n);
+	HASH_ADD(hh_id, c->nodes.by_id, r.id, sizeof(n->r.id), n);
 }
 
 int node_unknown(const struct core *c, const char *name, struct err *e)
@@ -70,7 +70,7 @@ void node_detach(struct core *c, struct cnode *n)
 {
 	struct stale *s, *t;
 
-	HASH_DELETE(hh_id, c->nodes_by_id, n);
+	HASH_DELETE(hh_id, c->nodes.by_id, n);
 	LL_FOREACH_SAFE (n->stale, s, t)
 		free(s);
 	inv_fini(&n->inv);

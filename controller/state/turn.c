@@ -57,9 +57,9 @@ static struct turn *turn_new(struct core *c)
 
 struct turn *turn_now(struct core *c)
 {
-	if (!c->now)
-		c->now = turn_new(c);
-	return c->now;
+	if (!c->turn.now)
+		c->turn.now = turn_new(c);
+	return c->turn.now;
 }
 
 static void held_free(struct held *h)
@@ -151,25 +151,25 @@ static void turn_drop(struct turn *t, const struct err *e)
 
 void turns_drop(struct core *c, const struct err *e)
 {
-	struct turn *flying = c->flying, *now = c->now;
+	struct turn *flying = c->turn.flying, *now = c->turn.now;
 
-	c->flying = c->now = NULL;
+	c->turn.flying = c->turn.now = NULL;
 	turn_drop(flying, e);
 	turn_drop(now, e);
 }
 
 void metrics_drop(struct core *c, const struct err *e)
 {
-	turn_drop(c->metrics, e);
-	turn_drop(c->metrics_flying, e);
-	c->metrics = c->metrics_flying = NULL;
+	turn_drop(c->turn.metrics, e);
+	turn_drop(c->turn.metrics_flying, e);
+	c->turn.metrics = c->turn.metrics_flying = NULL;
 }
 
 void turn_stop(struct core *c, const struct err *e)
 {
-	struct turn *now = c->now, *metrics = c->metrics;
+	struct turn *now = c->turn.now, *metrics = c->turn.metrics;
 
-	c->now = c->metrics = NULL;
+	c->turn.now = c->turn.metrics = NULL;
 	turn_drop(now, e);
 	turn_drop(metrics, e);
 }
@@ -262,9 +262,9 @@ void hold_metrics_ack(struct core *c, const char *node, uint64_t job, uint32_t a
 {
 	struct held *h;
 
-	if (!c->metrics)
-		c->metrics = turn_new(c);
-	h = append_held(c->metrics, HELD_METRICS_ACK);
+	if (!c->turn.metrics)
+		c->turn.metrics = turn_new(c);
+	h = append_held(c->turn.metrics, HELD_METRICS_ACK);
 	h->node = xstrdup(node);
 	h->job = job;
 	h->attempt = attempt;
@@ -280,7 +280,7 @@ static void job_mark(struct core *c, struct cjob *j)
 	if (j->in_turn)
 		return;
 	j->in_turn = 1;
-	DL_APPEND2(c->turn_jobs, j, turn_prev, turn_next);
+	DL_APPEND2(c->turn.jobs, j, turn_prev, turn_next);
 }
 
 static void record_event(struct core *c, struct event_row *ev, char *data)
@@ -288,11 +288,11 @@ static void record_event(struct core *c, struct event_row *ev, char *data)
 	struct turn *t = turn_now(c);
 	struct held *h;
 
-	ev->id = ++c->next_event_id;
+	ev->id = ++c->turn.last_event_id;
 	ev->data = data;
 	store_txn_event(t->txn, ev);
 	t->n++;
-	c->n_events++;
+	c->turn.n_events++;
 	h = append_held(t, HELD_NOTICE);
 	h->ev = *ev;
 	h->ev.type = xstrdup(ev->type);
@@ -332,13 +332,13 @@ static void count_job(struct core *c, const struct cjob *j, const struct job_bef
 		return;
 	if (!j->r.members) { /* else its members are counted */
 		if (!before->is_new)
-			c->counts[before->status]--;
-		c->counts[now]++;
+			c->jobs.counts[before->status]--;
+		c->jobs.counts[now]++;
 	}
 	if (before->is_new)
-		c->unfinished++;
+		c->jobs.unfinished++;
 	else if (job_ended(now))
-		c->unfinished--;
+		c->jobs.unfinished--;
 }
 
 int job_post(struct core *c, struct cjob *j, enum event_type t, cJSON *data)
@@ -461,12 +461,12 @@ static void write_cluster_row(enum cluster_kind kind, const char *name, const st
 
 static void write_rows(struct core *c)
 {
-	struct turn *t = c->now;
+	struct turn *t = c->turn.now;
 	struct cjob *j, *jt;
 
-	DL_FOREACH_SAFE2(c->turn_jobs, j, jt, turn_next)
+	DL_FOREACH_SAFE2(c->turn.jobs, j, jt, turn_next)
 	{
-		DL_DELETE2(c->turn_jobs, j, turn_prev, turn_next);
+		DL_DELETE2(c->turn.jobs, j, turn_prev, turn_next);
 		write_job(c, t, j);
 	}
 	cluster_changes(&c->records, write_cluster_row, t);
@@ -477,16 +477,16 @@ static void on_done(int rc, const struct err *e, void *arg)
 	struct turn *t = arg;
 	struct core *c = t->core;
 
-	assert(t == c->flying); /* one at a time, and only the code below drops it */
+	assert(t == c->turn.flying); /* one at a time, and only the code below drops it */
 	if (rc == 0) {
-		c->flying = NULL;
-		c->n_commits++;
+		c->turn.flying = NULL;
+		c->turn.n_commits++;
 		turn_release(c, t);
-	} else if (c->stopping) { /* the next hearthd reads the state from the store */
+	} else if (c->life.stopping) { /* the next hearthd reads the state from the store */
 		log_error("event=store_failed text=\"%s\"", e ? e->text : "");
 		turns_drop(c, e);
 	} else {
-		c->n_failed++;
+		c->turn.n_failed++;
 		CALL_OBSERVERS(c, commit_failed, e);
 	}
 	turn_commit(c);
@@ -497,8 +497,8 @@ static void on_metrics_done(int rc, const struct err *e, void *arg)
 	struct turn *t = arg;
 	struct core *c = t->core;
 
-	if (t == c->metrics_flying)
-		c->metrics_flying = NULL;
+	if (t == c->turn.metrics_flying)
+		c->turn.metrics_flying = NULL;
 	if (rc == 0) {
 		turn_release(c, t);
 	} else {
@@ -529,24 +529,24 @@ static int hand_to_store(struct core *c, struct turn *t, store_done_fn done, uin
 
 static void commit_metrics(struct core *c)
 {
-	struct turn *t = c->metrics;
+	struct turn *t = c->turn.metrics;
 	struct err e;
 	int rc;
 
-	if (!t || c->metrics_flying)
+	if (!t || c->turn.metrics_flying)
 		return;
-	c->metrics = NULL;
+	c->turn.metrics = NULL;
 	if (!t->n) {
 		turn_release(c, t);
 		return;
 	}
-	c->metrics_flying = t;
-	rc = hand_to_store(c, t, on_metrics_done, &c->metrics_retry_us, &e);
+	c->turn.metrics_flying = t;
+	rc = hand_to_store(c, t, on_metrics_done, &c->turn.metrics_retry_us, &e);
 	if (rc > 0)
 		return;
-	c->metrics_flying = NULL;
+	c->turn.metrics_flying = NULL;
 	if (rc == 0)
-		c->metrics = t;
+		c->turn.metrics = t;
 	else
 		turn_drop(t, &e);
 }
@@ -557,26 +557,26 @@ void turn_commit(struct core *c)
 	struct err e;
 	int rc;
 
-	if (c->stopping) /* the last commit may have caused more; the next hearthd handles it */
+	if (c->life.stopping) /* the last commit may have caused more; the next hearthd handles it */
 		return;
 	commit_metrics(c);
-	if (!c->now || c->flying)
+	if (!c->turn.now || c->turn.flying)
 		return;
 	CALL_OBSERVERS(c, before_commit);
-	t = c->now;
+	t = c->turn.now;
 	write_rows(c);
 	t->n += (size_t)history_write(c, t->txn, t->n > 0);
-	c->now = NULL;
+	c->turn.now = NULL;
 	if (!t->n) { /* only answers and orders without a new event */
 		turn_release(c, t);
 		return;
 	}
-	c->flying = t;
-	rc = hand_to_store(c, t, on_done, &c->retry_us, &e);
+	c->turn.flying = t;
+	rc = hand_to_store(c, t, on_done, &c->turn.retry_us, &e);
 	if (rc > 0)
 		return;
-	c->flying = NULL;
-	c->now = t;
+	c->turn.flying = NULL;
+	c->turn.now = t;
 	if (rc < 0)
 		CALL_OBSERVERS(c, commit_failed, &e);
 }
@@ -587,13 +587,13 @@ static void on_probe(int rc, const struct err *e, void *arg)
 {
 	struct core *c = arg;
 
-	c->probing = 0;
-	if (c->stopping)
+	c->turn.probing = 0;
+	if (c->life.stopping)
 		return;
 	if (rc == 0)
 		CALL_OBSERVERS(c, store_recovered);
 	else if (e)
-		c->fail_err = *e;
+		c->life.fail_err = *e;
 }
 
 static void probe_store(struct core *c)
@@ -604,9 +604,9 @@ static void probe_store(struct core *c)
 
 	clock_rfc3339(now_real(c), at);
 	store_txn_setting(txn, "probe", at);
-	c->probe_us = now_boot(c) + PROBE_US;
+	c->turn.probe_us = now_boot(c) + PROBE_US;
 	if (c->io.commit(txn, on_probe, c, c->io.arg, &e) == 0)
-		c->probing = 1;
+		c->turn.probing = 1;
 	else
 		store_txn_free(txn);
 }
@@ -615,9 +615,10 @@ void turn_tick(struct core *c)
 {
 	uint64_t now = now_boot(c);
 
-	if (c->failing && !c->probing && now >= c->probe_us)
+	if (c->life.failing && !c->turn.probing && now >= c->turn.probe_us)
 		probe_store(c);
-	if ((c->retry_us && now >= c->retry_us) || (c->metrics_retry_us && now >= c->metrics_retry_us))
+	if ((c->turn.retry_us && now >= c->turn.retry_us) ||
+	    (c->turn.metrics_retry_us && now >= c->turn.metrics_retry_us))
 		turn_commit(c);
 }
 
@@ -625,11 +626,11 @@ uint64_t turn_next_us(const struct core *c)
 {
 	uint64_t at = UINT64_MAX;
 
-	if (c->failing && !c->probing)
-		at = c->probe_us;
-	if (c->retry_us && c->retry_us < at)
-		at = c->retry_us;
-	if (c->metrics_retry_us && c->metrics_retry_us < at)
-		at = c->metrics_retry_us;
+	if (c->life.failing && !c->turn.probing)
+		at = c->turn.probe_us;
+	if (c->turn.retry_us && c->turn.retry_us < at)
+		at = c->turn.retry_us;
+	if (c->turn.metrics_retry_us && c->turn.metrics_retry_us < at)
+		at = c->turn.metrics_retry_us;
 	return at;
 }

@@ -735,7 +735,7 @@ const char *world_check(struct world *w)
 	const char *bad = sched_check(w->core->sched);
 	uint64_t counts[N_JOB_STATUS] = {0};
 
-	for (const struct cjob *j = w->core->jobs; j && !bad; j = j->hh.next) {
+	for (const struct cjob *j = w->core->jobs.all; j && !bad; j = j->hh.next) {
 		bad = rec_check(&j->r);
 		if (!bad && j->arr)
 			bad = check_array(w->core, j);
@@ -743,11 +743,11 @@ const char *world_check(struct world *w)
 			counts[j->r.status]++;
 		if (!bad && j->act && (!j->r.att || j->r.att->state == ATT_ENDED))
 			bad = "an active job without an attempt";
-		if (!bad && j->heap_at && w->core->heap[j->heap_at] != j)
+		if (!bad && j->heap_at && w->core->jobs.heap[j->heap_at] != j)
 			bad = "the heap of deadlines is broken";
 	}
 	for (int i = 0; i < N_JOB_STATUS && !bad; i++)
-		if (!job_ended((enum job_status)i) && counts[i] != w->core->counts[i])
+		if (!job_ended((enum job_status)i) && counts[i] != w->core->jobs.counts[i])
 			bad = "the count of a status is wrong";
 	for (const struct cnode *n = node_first(w->core); n && !bad; n = node_next(n))
 		for (uint32_t i = 0; i < n->n_jobs && !bad; i++)

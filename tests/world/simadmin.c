@@ -303,7 +303,7 @@ static void check_members(const struct cjob *j)
 
 	if (!most)
 		return;
-	for (m = sim->w->core->jobs; m; m = m->hh.next)
+	for (m = sim->w->core->jobs.all; m; m = m->hh.next)
 		run += m->r.array == j->r.array && m->r.att && m->r.status >= JOB_STARTING &&
 		       m->r.status <= JOB_STOPPING;
 	if (run > most)

@@ -411,7 +411,7 @@ static const char *restless(void)
 		return "hearthd is down";
 	if (!sim_users_done())
 		return "a submit has no answer";
-	if (sim->w->core->unfinished)
+	if (sim->w->core->jobs.unfinished)
 		return "a job has not ended";
 	if (sim->w->commits)
 		return "something waits for the store";
@@ -573,7 +573,7 @@ static void all_free(void)
 			sim_bad("%s: %u GPUs and %u slots are free at the end", c->name, gpus, slots);
 	}
 	for (uint32_t p = 0; p < 65536; p++)
-		if (sim->w->core->port_used[p])
+		if (sim->w->core->ports.used[p])
 			sim_bad("port %u is in use at the end", p);
 }
 

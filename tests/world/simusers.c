@@ -218,7 +218,7 @@ static void put_right(void)
 {
 	for (unsigned i = 0; i < sim->o.nodes; i++)
 		sim_ask(sim_call(REQ_RESUME, 0, sim->nodes[i].name, "{}"));
-	for (const struct cjob *j = sim->w->core->jobs; j; j = j->hh.next)
+	for (const struct cjob *j = sim->w->core->jobs.all; j; j = j->hh.next)
 		if (j->r.status == JOB_HELD && !sim_check_runs(j->r.id))
 			sim_ask(sim_call(REQ_RELEASE, j->r.id, NULL, "{}"));
 }

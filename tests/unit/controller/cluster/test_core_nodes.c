@@ -293,11 +293,11 @@ static void test_many_silent(void)
 	beats(w, "abc", 13);
 	beats(w, "c", 40);
 	is_str(world_status(w, id), "running", "two of three silent: it is rather us who are cut off");
-	is_int(w->core->n_lost_nodes, 0, "nobody is declared lost");
+	is_int(w->core->nodes.n_lost, 0, "nobody is declared lost");
 	world_restart(w);
 	is_str(world_status(w, id), "running", "after a restart it runs on record");
 	beats(w, "", 11);
-	is_int(w->core->n_lost_nodes, 0, "in the first lease nobody is declared lost");
+	is_int(w->core->nodes.n_lost, 0, "in the first lease nobody is declared lost");
 	world_end_well(w);
 }
 
@@ -314,9 +314,9 @@ static void test_first_lease(void)
 	world_agent_connect(w, "a");
 	world_agent_connect(w, "c");
 	beats(w, "ac", 11);
-	is_int(w->core->n_lost_nodes, 0, "b has a whole lease to come back");
+	is_int(w->core->nodes.n_lost, 0, "b has a whole lease to come back");
 	beats(w, "ac", 3);
-	is_int(w->core->n_lost_nodes, 1, "not more");
+	is_int(w->core->nodes.n_lost, 1, "not more");
 	is_str(world_status(w, id), "stopping", "its ranks are lost");
 	world_end_well(w);
 }

@@ -239,7 +239,7 @@ static void test_set(void)
 	ended = world_submit(w, ONE);
 	run_to_end(w, "a", ended);
 	is_str(world_status(w, ended), "completed", "one has ended");
-	is_int(w->core->unfinished, 0, "and left memory");
+	is_int(w->core->jobs.unfinished, 0, "and left memory");
 	ok(!job_find(w->core, ended), "for good");
 	is_int(world_request(w, REQ_SET, ended, NULL,
 	                     "{\"notes\": \"good\", \"pinned\": true, \"tags\": {\"team\": \"x\"}}"),
@@ -374,10 +374,10 @@ static void test_many_waiting(void)
 	ok(sizeof(struct cjob) < 1024, "a waiting job's struct is small: %zu bytes", sizeof(struct cjob));
 	ok(!job_find(w->core, 1500)->spec, "and its specification is not kept in memory");
 	world_restart(w);
-	is_int(w->core->unfinished, 3000, "all are there after a restart");
+	is_int(w->core->jobs.unfinished, 3000, "all are there after a restart");
 	before = w->n_commits;
 	world_agent_up(w, "a", 0, 200);
-	is_int(w->core->counts[JOB_STARTING], 200, "placed in batches until the node is full");
+	is_int(w->core->jobs.counts[JOB_STARTING], 200, "placed in batches until the node is full");
 	ok(w->n_commits - before < 12, "a batch a commit");
 	finish_well(w);
 }

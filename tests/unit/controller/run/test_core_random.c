@@ -237,7 +237,7 @@ static void calm(struct run *r)
 			for (uint64_t id = 1; id <= r->last_job; id++)
 				if (strcmp(world_status(r->w, id), "held") == 0)
 					world_request(r->w, REQ_RELEASE, id, NULL, "{}");
-			if (!r->w->core->unfinished)
+			if (!r->w->core->jobs.unfinished)
 				break;
 		}
 		for (unsigned i = 0; i < r->sim.n; i++) {

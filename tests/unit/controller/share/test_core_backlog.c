@@ -86,7 +86,7 @@ static void test_full(unsigned n)
 	w->core->cfg.queue_limit = n;
 	before = memory_bytes();
 	is_int(fill(w, n), 0, "so many jobs are taken");
-	is_int(w->core->counts[JOB_QUEUED], n, "and wait");
+	is_int(w->core->jobs.counts[JOB_QUEUED], n, "and wait");
 	check_memory("full", before, n);
 
 	submit(w, n);
@@ -94,7 +94,7 @@ static void test_full(unsigned n)
 	is_int(w->status, 429, "the next one is refused");
 	snprintf(want, sizeof want, "%u jobs are waiting or running: that is the limit; try again later", n);
 	is_str(w->err.text, want, "and told why");
-	is_int(w->core->counts[JOB_QUEUED], n, "it is not there");
+	is_int(w->core->jobs.counts[JOB_QUEUED], n, "it is not there");
 	is_int(world_request(w, REQ_STOP, n / 2, NULL, NULL), 200, "one of them is stopped");
 	submit(w, n);
 	world_turn(w);
@@ -105,13 +105,13 @@ static void test_full(unsigned n)
 
 	world_restart(w);
 	w->core->cfg.queue_limit = n;
-	is_int(w->core->counts[JOB_QUEUED], n, "all are there after a restart");
+	is_int(w->core->jobs.counts[JOB_QUEUED], n, "all are there after a restart");
 	submit(w, n);
 	world_turn(w);
 	is_int(w->status, 429, "which knows how many there are");
 	world_agent_up(w, "a", 8, 8);
 	world_request(w, REQ_RESUME, 0, "a", "{}");
-	ok(w->core->counts[JOB_STARTING] > 0, "the first ones start when they may");
+	ok(w->core->jobs.counts[JOB_STARTING] > 0, "the first ones start when they may");
 	is_int(w->n_requests, w->n_replies, "every request was answered once");
 	if (n > 100000) { /* a replay of all of them is another test's */
 		is_str(world_check(w), NULL, "memory is consistent");

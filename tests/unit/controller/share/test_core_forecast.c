@@ -118,13 +118,13 @@ static void test_kept(void)
 	a = submit(w, 1, 600);
 	is_str(world_status(w, a), "starting", "one runs");
 	b = submit(w, 1, 600);
-	at_us = (sched_kept(c->sched, b) - c->sched_base_s) * 1000000;
+	at_us = (sched_kept(c->sched, b) - c->alloc.base_s) * 1000000;
 	ok(alloc_next_us(c) == at_us && core_next_us(c) <= at_us, "another has its place when that ends");
 	alloc_tick(c);
-	ok(!c->sched_dirty, "before that time nothing is due");
+	ok(!c->alloc.dirty, "before that time nothing is due");
 	clock_fake_advance(&w->clock, at_us - now_boot(c));
 	alloc_tick(c);
-	ok(c->sched_dirty, "at that time there is a pass, though nothing else happened");
+	ok(c->alloc.dirty, "at that time there is a pass, though nothing else happened");
 	ok(alloc_next_us(c) == UINT64_MAX, "one, not one after another");
 	world_destroy(w);
 }

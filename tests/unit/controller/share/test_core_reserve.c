@@ -386,7 +386,7 @@ static void test_many_nodes(void)
 	snprintf(list + strlen(list), sizeof list - strlen(list), "]");
 	is_int(reserve(w, REQ_RESERVE_ADD, "all", 1000, 2000, list), 200, "all nodes are kept for maintenance");
 	world_restart(w);
-	is_int((int)w->core->n_books_told, 1, "after a restart the library is told once");
+	is_int((int)w->core->reserves.n_told, 1, "after a restart the library is told once");
 	world_agent_up(w, "n7", 0, 2);
 	submit(w, "default", 1, 5000);
 	is_str(text_of(cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(node(w, "n39"), "reservations"), 0),

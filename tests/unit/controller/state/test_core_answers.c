@@ -268,7 +268,7 @@ static void test_failing(void)
 	world_agent_up(w, "a", 1, 4);
 	w->fail_next = 1;
 	world_submit(w, ONE);
-	ok(w->core->failing, "the store fails");
+	ok(w->core->life.failing, "the store fails");
 	ask_all(w, "while the store fails");
 	world_destroy(w);
 }

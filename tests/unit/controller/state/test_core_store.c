@@ -52,7 +52,7 @@ static void test_stopped(void)
 	world_submit(w, ONE);
 	world_request(w, REQ_TOP, 0, NULL, NULL);
 	is_int(w->n_replies, 0, "two wait behind it");
-	failed = w->core->n_failed;
+	failed = w->core->turn.n_failed;
 	core_stop(w->core);
 	is_int(w->n_replies, 2, "the end answers these at once");
 	is_int(w->status, 503, "with 503");
@@ -66,7 +66,7 @@ static void test_stopped(void)
 	is_int(w->n_replies, 4, "then the first");
 	is_int(w->status, 201, "is acknowledged");
 	ok(core_stopped(w->core), "that was all");
-	ok(!w->core->failing && w->core->n_failed == failed, "no failure of the store was seen");
+	ok(!w->core->life.failing && w->core->turn.n_failed == failed, "no failure of the store was seen");
 	w->hold_commits = 0;
 	world_turn(w);
 	ok(core_stopped(w->core), "nothing new begins");
@@ -89,7 +89,7 @@ static void test_stopped_failing(void)
 	world_commit_now(w);
 	is_int(w->n_replies, 1, "answered");
 	is_int(w->status, 507, "with the store's error");
-	ok(core_stopped(w->core) && !w->core->failing, "and the end comes");
+	ok(core_stopped(w->core) && !w->core->life.failing, "and the end comes");
 	w->hold_commits = 0;
 	world_restart(w);
 	is_str(world_status(w, 1), "", "nothing of it is there");
@@ -302,13 +302,13 @@ static void test_failed(void)
 	is_int(world_count(w, "a", WM_ACK), 0, "reports are not taken");
 	w->fail_next = 3;
 	world_advance(w, 3500000);
-	is_int(w->core->failing, 1, "probes fail, too");
+	is_int(w->core->life.failing, 1, "probes fail, too");
 	world_request(w, REQ_TOP, 0, NULL, NULL);
 	golden("hearthd/store-no-space-left-on-device", world_text(w, "problem"));
 	world_request(w, REQ_STATS, 0, NULL, NULL);
 	golden("hearthd/store-nothing-can-be-recorded-the-store-fails", world_text(w, "problem"), "jobctl top");
 	world_advance(w, 2000000);
-	is_int(w->core->failing, 0, "until one is durable");
+	is_int(w->core->life.failing, 0, "until one is durable");
 	is_int(w->n_closed, 1, "then the agent is asked to report again");
 	{
 		uint64_t s = world_agent_connect(w, "a");
@@ -352,7 +352,7 @@ static void test_no_room(void)
 	is_int(world_request(w, REQ_DRAIN, 0, "a", "{\"reason\": \"disk\"}"), 200, "a node can be drained");
 	world_end_with(w, id, 0);
 	is_str(world_status(w, id), "completed", "the running job comes to its end and is on record");
-	ok(!w->core->failing && !w->n_closed, "nothing failed, and no agent had to report again");
+	ok(!w->core->life.failing && !w->n_closed, "nothing failed, and no agent had to report again");
 	core_no_room(w->core, "0.9MiB left");
 	core_no_room(w->core, NULL);
 	ok(world_submit(w, ONE) > 0, "there is room again");
@@ -373,7 +373,7 @@ static void test_failed_behind(void)
 	world_commit_now(w);
 	is_int(w->n_replies, 2, "both are refused: the second was built upon the first");
 	is_int(w->status, 507, "507");
-	is_int(w->core->unfinished, 0, "nothing is there");
+	is_int(w->core->jobs.unfinished, 0, "nothing is there");
 	w->hold_commits = 0;
 	world_advance(w, 1500000);
 	is_int(world_submit(w, ONE) != 0, 1, "it goes on");
@@ -444,7 +444,7 @@ static void test_points(void)
 	   "the overview shows the newest value");
 	w->fail_next = 1;
 	point(w, "a", id, 1, 3, 0.25);
-	is_int(w->core->failing, 0, "points that are not stored do not stop the core");
+	is_int(w->core->life.failing, 0, "points that are not stored do not stop the core");
 	world_launch(w, "a", id, 1, LAUNCH_READY, 0, NULL);
 	world_rank(w, "a", id, 1, 0, PS_RUNNING, 0, 0, NULL);
 	world_rank(w, "a", id, 1, 0, PS_EXITED, 0, 0, NULL);
