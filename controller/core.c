@@ -232,8 +232,8 @@ void core_request(struct core *c, struct request *rq)
 {
 	const struct op *op = (size_t)rq->op < sizeof(ops) / sizeof(*ops) ? &ops[rq->op] : NULL;
 
-	node_feed(c);
 	clock_sched(c);
+	node_feed(c);
 	if (c->life.stopping)
 		rq->reply(rq, err_http_status(closing.code), NULL, &closing);
 	else if (!op || !op->fn)
@@ -340,6 +340,7 @@ void core_end_turn(struct core *c)
 	clock_sched(c);
 	if (c->life.stopping)
 		return;
+	node_feed(c); /* reviews ask the scheduler */
 	review_touched(c);
 	arrays_step(c);
 	budgets_review(c, 0);

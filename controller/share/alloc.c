@@ -447,11 +447,12 @@ void alloc_tick(struct core *c)
 void alloc_prepare(struct core *c)
 {
 	c->alloc.more = 0;
+	node_feed(c); /* it says whether avoided nodes and healths are to be looked at */
 	if (c->alloc.recheck_avoiders && !c->life.failing)
 		review_avoiders(c);
 	if (c->alloc.dirty)
 		node_health_review(c);
-	node_feed(c);
+	node_feed(c); /* of nodes whose level fell */
 }
 
 struct sched_decision *alloc_step(struct core *c, int n)

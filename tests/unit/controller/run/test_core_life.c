@@ -306,6 +306,30 @@ static void test_replacement(void)
 	world_end_well(w);
 }
 
+/* A node that failed a job is avoided only while another one is there. */
+static void test_avoided_node(void)
+{
+	static const char WHOLE[] = "{\"command\": [\"x\"], \"resources\": {\"exclusive\": true}}";
+	struct world *w = world_create(23);
+	uint64_t id, session;
+
+	world_agent_up(w, "a", 1, 4);
+	id = world_submit(w, WHOLE);
+	session = world_agent_up(w, "b", 1, 4);
+	world_submit(w, WHOLE); /* holds b */
+	is_int(world_count(w, "b", WM_PREPARE), 1, "another job holds the second node");
+	world_launch(w, "a", id, 1, LAUNCH_FAILED, RC_DISK, "no space left on device");
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, RC_DISK, "no space left on device");
+	is_str(world_status(w, id), "queued", "a job waits for the node that has not failed it");
+	core_agent_down(w->core, "b", session, "reset by peer");
+	core_end_turn(w->core);
+	is_int(job_find(w->core, id)->r.status, JOB_STARTING,
+	       "in the turn in which that node goes the job starts on the one that failed it");
+	world_turn(w);
+	is_int(world_count(w, "a", WM_PREPARE), 2, "the node gets the order");
+	world_end_well(w);
+}
+
 static void test_user_error(void)
 {
 	struct world *w = world_create(8);
@@ -690,6 +714,7 @@ int main(void)
 	test_stop();
 	test_stop_unconfirmed();
 	test_replacement();
+	test_avoided_node();
 	test_user_error();
 	test_prepare_timeout();
 	test_prepare_silent();
