@@ -41,6 +41,10 @@ BEGIN {
 		if (line ~ /^(#|[ \t]*$)/)
 			continue
 		i = index(line, ":")
+		n = split(substr(line, i + 1), names, " ")
+		for (k = 1; k <= n; k++)
+			if (names[k] !~ /(\.h|\/\*)$/ && !(names[k] in known))
+				fail(table ": " substr(line, 1, i - 1) " uses " names[k] ", which is not above it")
 		uses[substr(line, 1, i - 1)] = substr(line, i + 1)
 		known[substr(line, 1, i - 1)] = 1
 	}

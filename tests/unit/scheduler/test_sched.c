@@ -111,7 +111,7 @@ static void test_hopeless(void)
 	is_int(step(s), 2, "a job that waits for nodes holds nobody back");
 	sched_explain(s, 1, &r);
 	is_int(r.why, SCHED_IMPOSSIBLE, "it cannot start on the nodes that are up");
-	golden("scheduler/sched-only-usable-node-is-there", r.text);
+	golden("scheduler/sched-only-usable-node-is-there", r.text, "2", "1");
 	node(s, 2, "b", 2, 4, 1);
 	is_int(step(s), 1, "it starts when the node is back");
 	ok(!sched_check(s), "consistent");
@@ -133,7 +133,7 @@ static void test_possible(void)
 	node(s, 2, "b", 4, 8, 0);
 	ok(!sched_possible(s, &j, &r), "only one node has four GPUs");
 	is_int(r.possible_instances, 1, "one instance would fit");
-	golden("scheduler/sched-only-known-node-with-such-gpus-the", r.text);
+	golden("scheduler/sched-only-known-node-with-such-gpus-the", r.text, "2", "4", "1");
 	g.gpus = 2;
 	ok(sched_possible(s, &j, &r), "two GPUs each: possible");
 	ok(!sched_placeable(s, &j, &r), "but not on the nodes that are up");
@@ -147,15 +147,15 @@ static void test_possible(void)
 	g.cpus_per_rank = 1;
 	j.instance_types = types;
 	ok(!sched_possible(s, &j, &r), "unknown type");
-	golden("scheduler/sched-no-known-node-of-type-dgx-there", r.text);
+	golden("scheduler/sched-no-known-node-of-type-dgx-there", r.text, "2", "4");
 	j.instance_types = NULL;
 	j.requires = labels;
 	ok(!sched_possible(s, &j, &r), "unknown label");
-	golden("scheduler/sched-no-known-node-with-what-is-required", r.text);
+	golden("scheduler/sched-no-known-node-with-what-is-required", r.text, "2", "4");
 	j.requires = NULL;
 	j.gpu_model = "H100";
 	ok(!sched_possible(s, &j, &r), "unknown model");
-	golden("scheduler/sched-no-known-node-with-a-gpu-h", r.text);
+	golden("scheduler/sched-no-known-node-with-a-gpu-h", r.text, "2", "100", "4");
 	j.gpu_model = NULL;
 	j.gpu_memory_bytes = 90 * GIB;
 	ok(!sched_possible(s, &j, &r), "too much GPU memory");
@@ -167,7 +167,7 @@ static void test_possible(void)
 	j.memory_bytes = 0;
 	j.avoid = avoid;
 	ok(!sched_possible(s, &j, &r), "one node is to be avoided");
-	golden("scheduler/sched-only-known-node-that-did-not-fail", r.text);
+	golden("scheduler/sched-only-known-node-that-did-not-fail", r.text, "2", "4", "1");
 	sched_destroy(s);
 }
 
@@ -279,20 +279,20 @@ static void test_others(void)
 		sched_node_set(s, &n);
 	}
 	sched_possible(s, &j, &r);
-	golden("scheduler/sched-no-known-node-with-what-is-required-2", r.text);
+	golden("scheduler/sched-no-known-node-with-what-is-required-2", r.text, "1", "9", "2");
 	j.requires = feature;
 	sched_possible(s, &j, &r);
-	golden("scheduler/sched-no-known-node-with-what-is-required-3", r.text);
+	golden("scheduler/sched-no-known-node-with-what-is-required-3", r.text, "1");
 	j.requires = both;
 	sched_possible(s, &j, &r);
-	golden("scheduler/sched-no-known-node-with-what-is-required-4", r.text);
+	golden("scheduler/sched-no-known-node-with-what-is-required-4", r.text, "1", "9", "2");
 	j.requires = apart;
 	sched_possible(s, &j, &r);
-	golden("scheduler/sched-no-known-node-with-what-is-required-5", r.text);
+	golden("scheduler/sched-no-known-node-with-what-is-required-5", r.text, "1");
 	j.requires = NULL;
 	j.gpu_model = "H100";
 	sched_possible(s, &j, &r);
-	golden("scheduler/sched-no-known-node-with-a-gpu-h-2", r.text);
+	golden("scheduler/sched-no-known-node-with-a-gpu-h-2", r.text, "1", "100");
 	j.gpu_model = "M2";
 	j.gpu_memory_bytes = 3 * GIB;
 	sched_possible(s, &j, &r);
@@ -303,7 +303,7 @@ static void test_others(void)
 	n.n_gpus = 0;
 	sched_node_set(s, &n);
 	sched_possible(s, &j, &r);
-	golden("scheduler/sched-no-known-node-with-a-gpu-m", r.text);
+	golden("scheduler/sched-no-known-node-with-a-gpu-m", r.text, "1");
 	sched_destroy(s);
 }
 

@@ -191,7 +191,7 @@ static void test_removed_with_jobs(void)
 	core_agent_down(w->core, "a", node_find(w->core, "a")->session, "cut");
 	beats(w, "", 60);
 	is_int(world_request(w, REQ_NODE_RM, 0, "a", "{}"), 409, "a silent node with a job is not removed");
-	golden("hearthd/lost-has-job-which-may-be-carrying-on", w->err.text);
+	golden("hearthd/lost-has-job-which-may-be-carrying-on", w->err.text, "1", "jobctl node rm");
 	like(w->err.text, "jobctl node rm --yes a", "and what to do");
 	is_str(world_status(w, id), "running", "its job is left alone");
 	is_int(world_request(w, REQ_NODE_RM, 0, "a", "{\"force\": true}"), 200, "removed when it is said twice");
@@ -217,7 +217,7 @@ static void test_declared(void)
 	like(reason_of(w, "a"), "not connected for", "nodes says since when");
 	like(reason_of(w, "a"), "jobctl node lost", "and what to do");
 	world_request(w, REQ_WHY, id, NULL, NULL);
-	golden("hearthd/lost-of-rank-runs-node-a-is-not", world_text(w, "text"));
+	golden("hearthd/lost-of-rank-runs-node-a-is-not", world_text(w, "text"), "1", "1m1s", "jobctl node lost");
 	is_int(world_request(w, REQ_NODE_LOST, 0, "a", "{\"reason\": \"fire\"}"), 200, "declared by a person");
 	ok(is_lost(w, "a"), "lost");
 	golden("hearthd/lost-declared-lost-by-ada-fire", reason_of(w, "a"));

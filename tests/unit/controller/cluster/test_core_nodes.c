@@ -254,7 +254,7 @@ static void test_node_lost(void)
 	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
 	is_str(world_status(w, id), "failed", "the job failed");
 	store_job_get(w->reader, id, &row, NULL);
-	golden("hearthd/nodes-node-b-was-lost-no-sign-of-2", row.reason);
+	golden("hearthd/nodes-node-b-was-lost-no-sign-of-2", row.reason, "12", "0", "1");
 	golden("hearthd/nodes-after-that-rank-algo-a-exited-with", row.reason, "rank 0", "code 1");
 	job_row_fini(&row);
 	world_submit(w, TWO);
@@ -460,7 +460,7 @@ static void test_drain(void)
 	id = world_submit(w, ONE);
 	is_str(world_status(w, id), "queued", "takes no new work");
 	world_request(w, REQ_WHY, id, NULL, NULL);
-	golden("hearthd/nodes-the-only-node-is-not-up-or", world_text(w, "text"));
+	golden("hearthd/nodes-the-only-node-is-not-up-or", world_text(w, "text"), "jobctl node resume");
 	world_restart(w);
 	world_agent_up(w, "a", 1, 4);
 	is_str(world_status(w, id), "queued", "drained over a restart, too");

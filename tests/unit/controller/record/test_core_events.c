@@ -256,7 +256,7 @@ static void test_reducer(void)
 	event_reducer(&state, &ev, NULL, why, sizeof why, NULL);
 	row.priority = 3;
 	is_int(event_reducer(&state, NULL, &rows, why, sizeof why, NULL), -1, "one that they do not give");
-	golden("hearthd/events-priority-events-give-the-row-has", why);
+	golden("hearthd/events-priority-events-give-the-row-has", why, "0", "3");
 	row.priority = 0;
 	row.spec = spec;
 	event_reducer(&state, &ev, NULL, why, sizeof why, NULL);

@@ -45,10 +45,12 @@ static void test_submit(void)
 	is_int(world_submit(w, "{\"command\": [\"/bin/x\"], \"resources\": {\"gpus_per_instance\": 2}}"), 0,
 	       "impossible resources are refused");
 	is_int(w->status, 409, "with 409: the request is well-formed, the cluster is what it is");
-	golden("hearthd/requests-no-known-node-with-such-gpus-the", w->err.text);
+	golden("hearthd/requests-no-known-node-with-such-gpus-the", w->err.text, "1", "2",
+	       "resources.gpus_per_instance");
 	is_int(world_submit(w, "{\"command\": [\"/bin/x\"], \"limits\": {\"max_runtime_s\": 31000000}}"), 0,
 	       "too long");
-	golden("hearthd/requests-more-than-the-administrator-allows-d", w->err.text);
+	golden("hearthd/requests-more-than-the-administrator-allows-d", w->err.text, "limits.max_runtime_s",
+	       "358d19h6m40s", "30d");
 	is_int(
 	    world_submit(w, "{\"command\": [\"/bin/x\"], \"inputs\": {\"base\": {\"uri\": \"job:77/model\"}}}"),
 	    0, "an input that is not there");

@@ -225,7 +225,7 @@ static void test_brief(void)
 	         (unsigned long long)big);
 	world_request(w, REQ_BRIEF, 0, NULL, page);
 	like(world_text(w, "reason"), "needs 4 GPUs, 1 free", "of one that was sent back what it waits for now");
-	golden("hearthd/suggest-it-was-sent-back-to-the-queue", world_text(w, "reason"));
+	golden("hearthd/suggest-it-was-sent-back-to-the-queue", world_text(w, "reason"), "4", "1");
 	world_end_well(w);
 }
 

@@ -79,7 +79,7 @@ static void test_whole(void)
 	is_int((int)(other - id), 5, "the numbers behind its own are theirs");
 	is_str(world_status(w, id), "queued", "it waits");
 	is_int(number(w, id, "members", "waiting"), 4, "with all its members");
-	golden("hearthd/array-of-members-run-wait-have-ended-the", why(w, id));
+	golden("hearthd/array-of-members-run-wait-have-ended-the", why(w, id), "0", "4");
 	o = record(w, at(id, 2));
 	is_str(cJSON_GetStringValue(cJSON_GetObjectItem(o, "ref")), "1.2", "a member is called 1.2");
 	is_int(cJSON_GetObjectItem(cJSON_GetObjectItem(o, "hyperparameters"), "epochs")->valueint, 3,

@@ -474,7 +474,7 @@ static void test_limit_passed(void)
 	world_launch(w, "a", id, 1, LAUNCH_ENDED, 0, NULL);
 	both(w, id, 1, LAUNCH_CLEANED);
 	is_str(world_status(w, id), "failed", "failed");
-	golden("hearthd/life-node-b-disk-limit-passed-mib-used", world_reason(w, id));
+	golden("hearthd/life-node-b-disk-limit-passed-mib-used", world_reason(w, id), "2MiB", "1MiB");
 
 	id = world_submit(w, TWO);
 	both(w, id, 1, LAUNCH_READY);

@@ -209,7 +209,8 @@ static void test_no_price(void)
 	world_agent_up(w, "a", 4, 8);
 	is_int((int)submit(w, "default", 1, "\"max_cost_usd\": 5"), 0, "a limit that nothing could reach");
 	is_int(w->status, 409, "is refused");
-	golden("hearthd/cost-no-node-has-a-price", w->err.text);
+	golden("hearthd/cost-no-node-has-a-price", w->err.text, "limits.max_cost_usd",
+	       "jobctl instances set TYPE", "price_per_hour");
 	id = submit(w, "default", 1, "");
 	begin(w, id);
 	run_for(w, 60);

@@ -69,11 +69,11 @@ static void test_backfill(void)
 	is_str(world_status(w, wide), "queued", "the wide one waits for its node");
 	is_str(world_status(w, late), "queued", "a long one would hold it up");
 	is_str(world_status(w, soon), "starting", "a short one does not");
-	golden("hearthd/forecast-expected-to-start-in-about-m-s", why(w, wide));
+	golden("hearthd/forecast-expected-to-start-in-about-m-s", why(w, wide), "2", "1", "0", "10m40s");
 	ok(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(w->body, "expected_whole")),
 	   "for certain, by the limits");
 	ok(cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(w->body, "expected_cut")), "no work was left undone");
-	golden("hearthd/forecast-job-ahead-expected-to-start-in-about", why(w, late));
+	golden("hearthd/forecast-job-ahead-expected-to-start-in-about", why(w, late), "1", "2", "0", "21m20s");
 	is_int((int)cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(w->body, "next"), 0)->valuedouble,
 	       (int)wide, "and says whom it waits behind");
 	is_str(world_status(w, wide), "queued", "to ask changes nothing");
@@ -98,8 +98,8 @@ static void test_first_anew(void)
 	world_request(w, REQ_SET, small, NULL, "{\"priority\": 20}");
 	is_int(w->status, 200, "another gets a higher priority");
 	run_for(w, 5);
-	golden("hearthd/forecast-expected-to-start-in-about-m", why(w, small));
-	golden("hearthd/forecast-job-ahead-expected-to-start-in-about-2", why(w, wide));
+	golden("hearthd/forecast-expected-to-start-in-about-m", why(w, small), "1", "2", "0", "10m35s");
+	golden("hearthd/forecast-job-ahead-expected-to-start-in-about-2", why(w, wide), "2", "1", "0", "21m15s");
 	world_end_well(w);
 }
 
@@ -146,7 +146,7 @@ static void test_due(void)
 	   "the next is not due");
 	begin(w, "a", a);
 	run_for(w, 300);
-	golden("hearthd/forecast-it-has-waited-minutes-goes-before-fair", why(w, b));
+	golden("hearthd/forecast-it-has-waited-minutes-goes-before-fair", why(w, b), "1", "2", "0", "5");
 	ok(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(w->body, "due")), "as data, too");
 	world_end_well(w);
 }
@@ -166,7 +166,7 @@ static void test_learned(void)
 	begin(w, "a", a);
 	run_for(w, 40);
 	b = submit_as(w, "other", 1, 60, NULL);
-	golden("hearthd/forecast-expected-to-start-in-about-m-2", why(w, b));
+	golden("hearthd/forecast-expected-to-start-in-about-m-2", why(w, b), "1", "2", "0", "1m");
 	world_end_well(w);
 }
 
@@ -238,7 +238,7 @@ static void test_dry(void)
 	world_agent_up(w, "a", 2, 4);
 	node_find(w->core, "a")->inv.price_per_hour = 6;
 	submit_as(w, "x", 1, 1800, "{\"dry_run\": true}");
-	golden("hearthd/forecast-it-would-start-now-on-a", world_text(w, "text"));
+	golden("hearthd/forecast-it-would-start-now-on-a", world_text(w, "text"), "1", "$6.00", "$3.00");
 	is_str(cJSON_GetStringValue(
 	           cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(w->body, "expected_nodes"), 0)),
 	       "a", "as data, too");
@@ -250,7 +250,8 @@ static void test_dry(void)
 	is_str(world_status(w, a), "starting", "and nothing is held");
 	submit_as(w, "x", 1, 60, "{\"dry_run\": true}");
 	like(world_text(w, "text"), "it would wait: ", "the next would wait");
-	golden("hearthd/forecast-expected-to-start-in-about-m-s-2", world_text(w, "text"));
+	golden("hearthd/forecast-expected-to-start-in-about-m-s-2", world_text(w, "text"), "1", "2", "0",
+	       "10m40s");
 	world_end_well(w);
 }
 

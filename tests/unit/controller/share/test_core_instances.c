@@ -134,8 +134,10 @@ static void test_refusals(void)
 	node(w, "a", "cabin", 0);
 	ok(submit(w, "\"cabin\"", 1, "") > 0, "a name that a node gives is known");
 	is_int((int)submit(w, "[\"ml.p4d.24xlarge\", \"p5.48xlarge\"]", 1, ""), 0, "a type that no node is of");
-	golden("hearthd/instances-no-node-is-of-type-ml-p", w->err.text);
-	golden("hearthd/instances-the-types-here-are-cabin", w->err.text);
+	golden("hearthd/instances-no-node-is-of-type-ml-p", w->err.text, "resources.instance_type", "4d.24xlarge",
+	       "jobctl instances set TYPE");
+	golden("hearthd/instances-the-types-here-are-cabin", w->err.text, "resources.instance_type",
+	       "4d.24xlarge", "jobctl instances set TYPE");
 	is_int((int)submit(w, "[\"p5.48xlarge\", \"cabbin\"]", 1, ""), 0, "each name of a list is looked at");
 	like(w->err.text, "did you mean \"cabin\"?", "and the wrong one is named");
 	world_end_well(w);

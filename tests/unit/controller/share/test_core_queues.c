@@ -115,7 +115,7 @@ static void test_objects(void)
 	id = submit(w, "night/deep", 3);
 	is_str(world_status(w, id), "starting", "a quota is for its own queue");
 	is_int(ask(w, REQ_QUEUE_RM, "night/deep", NULL), 409, "a queue with a job stays");
-	golden("hearthd/queues-jobs-of-queue-night-deep-have-not", w->err.text);
+	golden("hearthd/queues-jobs-of-queue-night-deep-have-not", w->err.text, "1", "jobctl set JOB");
 	is_int(ask(w, REQ_QUEUE_RM, "night", NULL), 409, "one above another, too");
 	begin(w, id);
 	is_int(world_request(w, REQ_SET, id, NULL, "{\"queue\": \"night\"}"), 409,

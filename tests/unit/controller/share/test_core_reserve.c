@@ -186,7 +186,7 @@ static void test_keeping(void)
 	is_str(world_status(w, reaches), "queued", "a job that would run into it waits");
 	golden("hearthd/reserve-free-now-and-not-reserved-for-others", why(w, reaches), "0 free");
 	golden("hearthd/reserve-node-a-is-reserved-for-talk-from", why(w, reaches), "'talk'", "20");
-	golden("hearthd/reserve-expected-to-start-in-about-m-s", why(w, reaches));
+	golden("hearthd/reserve-expected-to-start-in-about-m-s", why(w, reaches), "1", "4", "0", "'talk'");
 	shorter = submit(w, "default", 1, 50);
 	is_str(world_status(w, shorter), "starting", "one that is over by then starts");
 	begin(w, "a", shorter);
@@ -367,8 +367,9 @@ static void test_verify(void)
 	world_turn(w);
 	is_int(rc, 0, "of rows that no event explains");
 	is_int(world_verify(w), 2, "are found");
-	golden("hearthd/reserve-reservation-x-replay-of-the-cluster-s-events", world_findings(w));
-	golden("hearthd/reserve-no-event-tells-of-it", world_findings(w));
+	golden("hearthd/reserve-reservation-x-replay-of-the-cluster-s-events", world_findings(w), "\"planned\"",
+	       "\"active\"");
+	golden("hearthd/reserve-no-event-tells-of-it", world_findings(w), "\"planned\"", "\"active\"");
 	world_destroy(w);
 }
 

@@ -33,7 +33,7 @@ static void test_fades(void)
 	health_add(&t, HEALTH_LOST, "silent", now, 3);
 	health_add(&t, HEALTH_LAUNCH, "no such disk", now, 4);
 	is_int((int)health_level(&t, now), 3, "more of it");
-	golden("hearthd/trouble-it-was-lost-launches-failed-on-it", health_text(&t, now, text, sizeof text));
+	golden("hearthd/trouble-it-was-lost-launches-failed-on-it", health_text(&t, now, text, sizeof text), "2");
 	for (uint64_t at = now, was = 3; at < now + HEALTH_DAY_US; at += HOUR / 4) {
 		uint32_t d = health_level(&t, at);
 

@@ -340,15 +340,15 @@ static void test_no_room(void)
 	core_no_room(w->core, "1.0MiB left");
 	is_int(world_submit(w, ONE), 0, "a submit");
 	is_int(w->status, 507, "is refused");
-	golden("hearthd/store-no-new-work-is-accepted-mib-left", w->err.text);
+	golden("hearthd/store-no-new-work-is-accepted-mib-left", w->err.text, "1.0MiB");
 	is_int((int64_t)world_submit_full(w, ONE, NULL, "key-1", "d1"), (int64_t)id,
 	       "one that was taken before is answered as before");
 	is_int(world_submit_full(w, ONE, "{\"dry_run\": true}", NULL, NULL), 0, "a dry run makes no job");
 	is_int(w->status, 200, "and is answered");
 	is_int(world_request(w, REQ_TOP, 0, NULL, NULL), 200, "the overview");
-	golden("hearthd/store-no-new-work-is-accepted-mib-left", world_text(w, "problem"));
+	golden("hearthd/store-no-new-work-is-accepted-mib-left", world_text(w, "problem"), "1.0MiB");
 	world_request(w, REQ_STATS, 0, NULL, NULL);
-	golden("hearthd/store-no-new-work-is-accepted-mib-left", world_text(w, "problem"));
+	golden("hearthd/store-no-new-work-is-accepted-mib-left", world_text(w, "problem"), "1.0MiB");
 	is_int(world_request(w, REQ_DRAIN, 0, "a", "{\"reason\": \"disk\"}"), 200, "a node can be drained");
 	world_end_with(w, id, 0);
 	is_str(world_status(w, id), "completed", "the running job comes to its end and is on record");
