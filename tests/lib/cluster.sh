@@ -95,6 +95,8 @@ cluster_spawn() { # HOST NAME COMMAND...
 	local outer=$!
 	wait_until 5 cluster_spawned "$outer" "$1" || { echo "$name did not start" >&2; return 1; }
 	tr -d ' \n' <"/proc/$outer/task/$outer/children" >"$CLUSTER/$name.pid"
+	# bash remembers ended jobs by their number; a later child that gets the same number would be waited for without end.
+	disown "$outer"
 }
 cluster_spawned() { # PID-OF-NSENTER PROGRAM: its child has become the program
 	local child
@@ -195,7 +197,7 @@ cluster_down() {
 	done
 	# nsenter stops itself when its child is stopped, and then does not see that it has ended.
 	# shellcheck disable=SC2046 # a list
-	kill -CONT $(jobs -p) 2>/dev/null
+	kill -CONT $(cat "/proc/$$/task/$$/children") 2>/dev/null
 	wait 2>/dev/null
 	for host in $CLUSTER_HOSTS head br; do ip netns del "$(cluster_ns "$host")" 2>/dev/null; done
 	if [ -n "${KEEP_CLUSTER:-}" ]; then echo "# kept: $CLUSTER"; else rm -rf --one-file-system "$CLUSTER"; fi
