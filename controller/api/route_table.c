@@ -57,7 +57,7 @@ static const struct route table[] = {
      "list registered checkpoints"},
     {HTTP_GET, JOB "/report", ROLE_JOB, RF_JOB | RF_LATER, NULL, "", NULL, "Problem",
      "read the report of a run"},
-    {HTTP_GET, JOB "/shell", ROLE_USER, RF_JOB | RF_LATER, NULL, "", NULL, "Problem",
+    {HTTP_GET, JOB "/shell", ROLE_USER, RF_JOB | RF_WRITE | RF_LATER, NULL, "", NULL, "Problem",
      "open a terminal in a running job (WebSocket)"},
     {HTTP_GET, JOB "/why", ROLE_JOB, RF_JOB, api_job_why, "", NULL, "Why",
      "explain what the job waits for, or why it ended"},

@@ -385,10 +385,10 @@ void route_dispatch(const struct router *r, struct call *c, struct io *io)
 		             e.text);
 	} else if (parse_query(c, &e) < 0 || check_body(r, c, &e) < 0) {
 		call_fail(c, &e);
-	} else if (c->route->flags & RF_LATER) {
-		call_problem(c, 501, NULL, "%s %s is not built yet", http_method_name(c->method), c->route->pattern);
 	} else if (r->check_target(c, io, &e) < 0) {
 		call_fail(c, &e);
+	} else if (c->route->flags & RF_LATER) { /* its rights count already: a test walks the table */
+		call_problem(c, 501, NULL, "%s %s is not built yet", http_method_name(c->method), c->route->pattern);
 	} else {
 		c->route->handler(c, io);
 	}

@@ -16,7 +16,8 @@
 struct io; /* the thread that serves the call, for its handler; opaque here */
 
 enum route_flags {
-	RF_WRITE = 1,  /* changes something: audited, Idempotency-Key, cookies need an Origin */
+	/* Changes something, or opens a way into a job: audited, Idempotency-Key, of a job its owner's only. */
+	RF_WRITE = 1,
 	RF_LATER = 2,  /* named by the contract, not built yet: 501 */
 	RF_RAW = 4,    /* body is not JSON */
 	RF_STREAM = 8, /* may go on for ever */

@@ -4,7 +4,9 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "common/base/hash.h"
 #include "common/base/xalloc.h"
 #include "controller/api/api.h"
 #include "tests/lib/tap.h"
@@ -247,6 +249,76 @@ static void test_query(struct hkit *k)
 	}
 }
 
+/* ---- who reaches into a job ----------------------------------------------------------------------- */
+
+/* Routes of one job that change it, or that open a way to its processes whatever their method is. */
+static int reaches_into_job(const struct route *r)
+{
+	static const char *const ways[] = {"/shell", "/relay", "/sessions/{n}"};
+	static const char job[] = "/api/v1/jobs/{id}";
+	const char *rest = r->pattern + sizeof(job) - 1;
+
+	if (strncmp(r->pattern, job, sizeof(job) - 1) != 0)
+		return 0;
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
+		if (strcmp(rest, ways[i]) == 0)
+			return 1;
+	return r->method != HTTP_GET && r->method != HTTP_HEAD;
+}
+
+static void add_token(struct hkit *k, const char *secret, const char *owner)
+{
+	struct store_txn *t = store_txn_new();
+	char hash[HASH_HEX_SIZE], id[16];
+	struct token_row row = {.id = id,
+	                        .kind = (char *)(uintptr_t) "user",
+	                        .secret_hash = hash,
+	                        .owner = (char *)(uintptr_t)owner,
+	                        .created_us = 1};
+
+	hash_hex(secret, strlen(secret), hash);
+	snprintf(id, sizeof(id), "%.8s", hash);
+	store_txn_token(t, &row);
+	hkit_commit(k, t);
+}
+
+static int status_for(struct hkit *k, const struct route *r, const char *path, const char *auth)
+{
+	struct answer *a = http(k, http_method_name(r->method), path, auth,
+	                        r->method >= HTTP_POST && r->method <= HTTP_DELETE ? "{}" : NULL, NULL);
+	int status = a->status;
+
+	answer_free(a);
+	return status;
+}
+
+static void test_reach(struct hkit *k)
+{
+	size_t n, i;
+	const struct route *r = route_table(&n);
+	unsigned found = 0;
+
+	hkit_job(k, 9, "theirs", "ada", "running", 1);
+	add_token(k, "ada-secret", "ada");
+	add_token(k, "bob-secret", "bob");
+	for (i = 0; i < n; i++) {
+		cleanup_free char *path = NULL;
+
+		if (!reaches_into_job(&r[i]))
+			continue;
+		found++;
+		ok((r[i].flags & (RF_JOB | RF_WRITE)) == (RF_JOB | RF_WRITE) && !(r[i].flags & RF_FINDS) &&
+		       r[i].role >= ROLE_USER,
+		   "%s %s: the table demands the job's owner", http_method_name(r[i].method), r[i].pattern);
+		path = xasprintf("/api/v1/jobs/9%s", r[i].pattern + strlen("/api/v1/jobs/{id}"));
+		ok(status_for(k, &r[i], path, "Bearer bob-secret") == 403, "%s %s is refused to another user",
+		   http_method_name(r[i].method), path);
+		ok(status_for(k, &r[i], path, "Bearer ada-secret") != 403, "%s is open to its owner", path);
+		ok(status_for(k, &r[i], path, "admin") != 403, "%s is open to an administrator", path);
+	}
+	ok(found >= 10, "routes that reach into a job: %u", found);
+}
+
 int main(void)
 {
 	struct hkit *k = hkit_start(NULL);
@@ -265,6 +337,7 @@ int main(void)
 	is_int(bad, 0, "every reference inside the document leads somewhere");
 	answer_free(a);
 	test_query(k);
+	test_reach(k);
 	a = http(k, "PUT", "/api/v1/jobs", "admin", "{}", NULL);
 	is_int(a->status, 405, "a method that is not there");
 	like(answer_header(a, "Allow"), "POST", "Allow names those that are");
