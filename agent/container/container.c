@@ -206,15 +206,31 @@ static void keep_links(const struct launch_paths *paths, struct strv *keep)
 	free(text);
 }
 
+/* The folder behind /tmp, malloc'ed. Inside it is open to every account, as /tmp always is; other accounts of
+ * the node must not come to it by its path, so the folder above it is the agent's alone. */
+static char *make_tmp(const struct launch_paths *paths, struct err *e)
+{
+	cleanup_free char *closed = xasprintf("%s/private", paths->work);
+	char *tmp = xasprintf("%s/tmp", closed);
+
+	if (fs_mkdir_p(closed, 0700, e) < 0 || fs_mkdir_p(tmp, 01777, e) < 0)
+		goto fail;
+	if (chmod(closed, 0700) == 0 && chmod(tmp, 01777) == 0)
+		return tmp;
+	err_sys(e, errno, "%s", tmp);
+fail:
+	free(tmp);
+	return NULL;
+}
+
 static void on_mounts(const struct proc_id *holder, const struct err *why, void *arg);
 
 /* Starts the holder: on_mounts follows. */
 static int make_mounts(struct container *c, const struct container_params *p, struct err *e)
 {
 	const struct place *pl = place_of(c->env);
-	cleanup_free char *tmp = xasprintf("%s/tmp", p->paths->work);
-	struct mounts_params m = {
-	    .hold_path = pl->hold, .tmp = tmp, .ml = p->paths->ml, .shm_bytes = p->memory_bytes};
+	cleanup_free char *tmp = NULL;
+	struct mounts_params m = {.hold_path = pl->hold, .ml = p->paths->ml, .shm_bytes = p->memory_bytes};
 	struct strv keep = {0}, links = {0};
 
 	if (!pl->hold) {
@@ -222,10 +238,9 @@ static int make_mounts(struct container *c, const struct container_params *p, st
 		return err_set(e, ERR_NOT_FOUND, "hearth-hold is not in %s",
 		               c->env->cfg.libexec_dir ? c->env->cfg.libexec_dir : "(unset)");
 	}
-	if (fs_mkdir_p(tmp, 01777, e) < 0 || fs_mkdir_p(p->paths->ml, 0755, e) < 0)
+	m.tmp = tmp = make_tmp(p->paths, e);
+	if (!tmp || fs_mkdir_p(p->paths->ml, 0755, e) < 0)
 		return -1;
-	if (chmod(tmp, 01777) < 0)
-		return err_sys(e, errno, "%s", tmp);
 	if (!m.shm_bytes)
 		m.shm_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2;
 	strv_add(&keep, c->env->cfg.run_dir);

@@ -35,9 +35,9 @@ struct container_ops {
 	void (*ready)(int rc, const struct err *why, void *arg);
 };
 /* Makes cgroups (v2, v1 or hybrid, as found), a holder of mount and IPC namespaces (for an ordinary user in a
- * user namespace, where the kernel allows it), and private /tmp, /dev/shm, devpts, /opt/ml. The holder may
- * wait for file servers, so ops->ready reports the end. RUN/J.A/container records all of it for
- * container_adopt. */
+ * user namespace, where the kernel allows it), and private /tmp (DATA/jobs/J.A/private/tmp), /dev/shm,
+ * devpts, /opt/ml. The holder may wait for file servers, so ops->ready reports the end. RUN/J.A/container
+ * records all of it for container_adopt. */
 struct container *container_create(struct agent_env *env, const struct container_params *p,
                                    const struct container_ops *ops, void *arg, struct err *e);
 /* Finds the container of an earlier agent. ops NULL: nobody watches the limits. ready is not called. A

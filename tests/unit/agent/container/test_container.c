@@ -289,7 +289,7 @@ static void test_ordinary(struct container *c, const char *token)
 	 */
 	pid = start_sh(c, token,
 	               "trap '' TERM; sleep 1000 & cat /proc/$!/environ >/tmp/peer; : >/tmp/up; wait; wait", -1);
-	got = xasprintf("%s/tmp/up", paths.work);
+	got = xasprintf("%s/private/tmp/up", paths.work);
 	for (int i = 0; i < 2000 && access(got, F_OK) < 0; i++)
 		loop_run_once(loop, 5);
 	free(got);
@@ -346,7 +346,7 @@ static void test_isolation(void)
 	like(got, link, "so does a linked input");
 	like(got, "\nhidden\n1777\n1777\ntmpfs\n0\n65536 4096\n", "private /tmp, /dev/shm of the right size");
 	free(got);
-	out = xasprintf("%s/tmp/mine", paths.work);
+	out = xasprintf("%s/private/tmp/mine", paths.work);
 	ok(access(out, F_OK) == 0, "/tmp is the launch's folder");
 	ok(access("/tmp/mine", F_OK) < 0, "and not the host's");
 	free(out);

@@ -1,11 +1,15 @@
 /*
  * What a container makes visible again of linked inputs below /tmp: what the job's account may go to by
- * itself, and nothing that only root may, wherever a link leads.
+ * itself, and nothing that only root may, wherever a link leads. And who may look into its /tmp from outside.
  */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/base/user.h"
@@ -91,6 +95,38 @@ static int seen(uint32_t holder, const char *name)
 	return access(path, F_OK) == 0;
 }
 
+/* The errno that an account gets which opens the path so; 0: it may. */
+static int open_as(uid_t uid, const char *path, int flags)
+{
+	int status = -1;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		if (setgroups(0, NULL) < 0 || setgid(uid) < 0 || setuid(uid) < 0)
+			_exit(255);
+		_exit(open(path, flags | O_CLOEXEC, 0600) < 0 ? errno : 0);
+	}
+	waitpid(pid, &status, 0);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* Inside, /tmp is open to every account; its path outside is closed to all but the agent. */
+static void test_closed(uint32_t holder)
+{
+	cleanup_free char *inside = xasprintf("/proc/%u/root/tmp", holder);
+	cleanup_free char *tmp = xasprintf("%s/private/tmp", paths.work), *mine = xasprintf("%s/mine", tmp);
+	struct stat in, out;
+
+	ok(stat(inside, &in) == 0 && stat(tmp, &out) == 0 && in.st_dev == out.st_dev && in.st_ino == out.st_ino,
+	   "/tmp is a folder of the launch");
+	is_int(in.st_mode & 07777, 01777, "with the usual rights inside");
+	put("data/jobs/8.1/private/tmp/mine");
+	is_int(open_as(ACCOUNT, paths.work, O_RDONLY), 0, "here another account comes as far as the launch");
+	is_int(open_as(ACCOUNT, tmp, O_RDONLY), EACCES, "it cannot list the launch's /tmp by its path");
+	is_int(open_as(ACCOUNT, mine, O_RDONLY), EACCES, "nor read a file in it");
+	is_int(open_as(ACCOUNT, mine, O_WRONLY | O_CREAT), EACCES, "nor leave one there");
+}
+
 static void test_links(void)
 {
 	gid_t groups[USER_GROUPS_MAX] = {ACCOUNT, GROUP};
@@ -130,6 +166,7 @@ static void test_links(void)
 	ok(!seen(holder, "mine/file"), "nor does one to a file there");
 	ok(!seen(holder, "closed/inner/secret"), "nor the name itself, be it the account's home");
 	ok(seen(holder, "run"), "what the agent needs is there");
+	test_closed(holder);
 	container_destroy(c);
 }
 
