@@ -53,6 +53,8 @@ enum {
 	OPT_LOG_MAX,
 	OPT_LIBEXEC,
 	OPT_NO_NAMESPACES,
+	OPT_ALLOW_SETUID,
+	OPT_CORE_FILES,
 	OPT_END,
 	OPT_VERSION,
 	OPT_HELP
@@ -85,6 +87,8 @@ static const struct {
     {"log-max", "SIZE", "greatest log of one stream that waits on this node (default: 1GiB)", OPT_LOG_MAX},
     {"libexec", "DIR", "folder of hearth-shim, hearth-rank and hearth-rsh", OPT_LIBEXEC},
     {"no-namespaces", NULL, "give jobs the host's /tmp and /dev/shm, and no /opt/ml", OPT_NO_NAMESPACES},
+    {"allow-setuid", NULL, "let set-uid programs give rights to processes of jobs", OPT_ALLOW_SETUID},
+    {"core-files", NULL, "let processes of jobs write core files, which hold their tokens", OPT_CORE_FILES},
     {"end-launches", NULL, "end this node's launches, list them, and exit (no agent may run)", OPT_END},
     {"log-level", "L", "debug, info, warn or error", OPT_LOG_LEVEL},
     {"version", NULL, "print the version", OPT_VERSION},
@@ -227,6 +231,12 @@ static int set_option(struct arguments *a, int id, const char *name, const char 
 		return 0;
 	case OPT_NO_NAMESPACES:
 		c->no_namespaces = 1;
+		return 0;
+	case OPT_ALLOW_SETUID:
+		c->allow_setuid = 1;
+		return 0;
+	case OPT_CORE_FILES:
+		c->core_files = 1;
 		return 0;
 	case OPT_END:
 		c->alone = 1;

@@ -2,7 +2,8 @@
  * launch: DIR/launch, the order that a shim carries out, and DIR/key.
  *
  * One table of fields drives writing, reading and release, so that the three cannot drift apart. The file is
- * written once by the agent before the shim exists; a change of the table means a new version.
+ * written once by the agent before the shim exists. New fields come at the end, under a new version, and a
+ * shim also reads the version before: the programs may be replaced while an older agent still runs.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +20,7 @@
 #define ITEMS_MAX  65536u
 #define KEY_MAX    256
 
-#define LAUNCH_FIELDS(F)                                                                                     \
+#define LAUNCH_FIELDS_1(F)                                                                                   \
 	F(STR, token)                                                                                            \
 	F(STR, shim_token)                                                                                       \
 	F(U8, kind)                                                                                              \
@@ -49,6 +50,15 @@
 	F(U32V, cpus)                                                                                            \
 	F(U32, oom_score_adj)                                                                                    \
 	F(STR, cgroup_kill)
+
+/* Since version 2. */
+#define LAUNCH_FIELDS_2(F)                                                                                   \
+	F(U8, allow_setuid)                                                                                      \
+	F(U8, core_files)
+
+#define LAUNCH_FIELDS(F)                                                                                     \
+	LAUNCH_FIELDS_1(F)                                                                                       \
+	LAUNCH_FIELDS_2(F)
 
 static int put_U8(struct buf *b, const uint8_t *v)
 {
@@ -198,13 +208,17 @@ int shim_launch_write(const char *dir, const struct shim_launch *l, struct err *
 int launch_decode(const void *data, size_t n, struct shim_launch *l, struct err *e)
 {
 	struct shim_launch got = {0};
+	uint32_t version;
 	struct buf body;
 	int rc = 0;
 
-	if (sealed_get(data, n, LAUNCH_MAGIC, LAUNCH_VERSION, &body, e) < 0)
+	if (sealed_get_since(data, n, LAUNCH_MAGIC, LAUNCH_OLDEST, LAUNCH_VERSION, &version, &body, e) < 0)
 		return -1;
 #define GET(kind, name) rc = rc < 0 ? -1 : get_##kind(&body, &got.name);
-	LAUNCH_FIELDS(GET)
+	LAUNCH_FIELDS_1(GET)
+	if (version >= 2) {
+		LAUNCH_FIELDS_2(GET)
+	}
 #undef GET
 	if (rc < 0 || buf_left(&body)) {
 		shim_launch_fini(&got);

@@ -36,6 +36,14 @@ int sealed_put(struct buf *out, uint32_t magic, uint32_t version, const struct b
 
 int sealed_get(const void *data, size_t n, uint32_t magic, uint32_t version, struct buf *body, struct err *e)
 {
+	uint32_t got;
+
+	return sealed_get_since(data, n, magic, version, version, &got, body, e);
+}
+
+int sealed_get_since(const void *data, size_t n, uint32_t magic, uint32_t oldest, uint32_t newest,
+                     uint32_t *version, struct buf *body, struct err *e)
+{
 	uint32_t got_magic, got_version, len, crc;
 	struct buf in;
 
@@ -45,12 +53,13 @@ int sealed_get(const void *data, size_t n, uint32_t magic, uint32_t version, str
 		return err_set(e, ERR_PROTOCOL, "cut short: %zu bytes", n);
 	if (got_magic != magic)
 		return err_set(e, ERR_PROTOCOL, "not a file of this kind");
-	if (got_version != version)
-		return err_set(e, ERR_PROTOCOL, "version %u; this program knows %u", got_version, version);
+	if (got_version < oldest || got_version > newest)
+		return err_set(e, ERR_PROTOCOL, "version %u; this program knows %u", got_version, newest);
 	if (len > buf_left(&in))
 		return err_set(e, ERR_PROTOCOL, "torn: %u bytes expected, %zu there", len, buf_left(&in));
 	if (sealed_crc(buf_head(&in), len) != crc)
 		return err_set(e, ERR_PROTOCOL, "torn or damaged: wrong checksum");
+	*version = got_version;
 	buf_view(body, buf_head(&in), len);
 	return 0;
 }

@@ -18,5 +18,8 @@ uint32_t sealed_crc(const void *p, size_t n); /* CRC-32 as in IEEE 802.3 */
 int sealed_put(struct buf *out, uint32_t magic, uint32_t version, const struct buf *body);
 /* Checks what was read from a file and makes *body a view into it. ERR_PROTOCOL names what is wrong. */
 int sealed_get(const void *data, size_t n, uint32_t magic, uint32_t version, struct buf *body, struct err *e);
+/* The same for several versions; *version is that of the file. */
+int sealed_get_since(const void *data, size_t n, uint32_t magic, uint32_t oldest, uint32_t newest,
+                     uint32_t *version, struct buf *body, struct err *e);
 
 #endif

@@ -5,7 +5,7 @@
  * 2. control groups, OOM score, limits: need the shim's rights and the host's /proc and /sys
  * 3. supplementary groups: read the host's user database
  * 4. namespaces: by a pidfd that was checked against pid and start time; afterwards paths are the container's
- * 5. user: gives up the rights that all of the above needed
+ * 5. user: gives up the rights that all of the above needed; no program gives any back
  * 6. directory, PATH, exec: with the user's rights and the container's files, as the program would see them
  *
  * The shim has one thread, so this child may use all of libc. Whatever it allocates is its own and ends with
@@ -107,7 +107,7 @@ static void raise_limit(int what, rlim_t wanted)
 
 static void set_limits(const struct shim_launch *l)
 {
-	struct rlimit as = {.rlim_cur = l->limit_as, .rlim_max = l->limit_as};
+	struct rlimit as = {.rlim_cur = l->limit_as, .rlim_max = l->limit_as}, none = {0};
 	char score[16];
 
 	snprintf(score, sizeof(score), "%d", (int)l->oom_score_adj);
@@ -117,6 +117,9 @@ static void set_limits(const struct shim_launch *l)
 		raise_limit(RLIMIT_NOFILE, l->limit_nofile);
 	if (l->memlock_unlimited)
 		raise_limit(RLIMIT_MEMLOCK, RLIM_INFINITY);
+	/* A core file holds what the process was given, its token included. */
+	if (!l->core_files && setrlimit(RLIMIT_CORE, &none) < 0)
+		fail_setup("cannot turn core files off: %s", strerror(errno));
 	if (l->limit_as && setrlimit(RLIMIT_AS, &as) < 0)
 		fail_setup("cannot limit memory to %" PRIu64 " bytes: %s", l->limit_as, strerror(errno));
 }
@@ -166,6 +169,14 @@ static void set_user(const struct shim_launch *l)
 		return;
 	if (setresgid(l->gid, l->gid, l->gid) < 0 || setresuid(l->uid, l->uid, l->uid) < 0)
 		fail_setup("cannot become user %u: %s", l->uid, strerror(errno));
+}
+
+/* From here on nothing that the process or its descendants execute gives them rights, not even a set-uid
+ * program that the owner brought along. */
+static void give_up_gains(const struct shim_launch *l)
+{
+	if (!l->allow_setuid && prctl(PR_SET_NO_NEW_PRIVS, 1L, 0L, 0L, 0L) < 0)
+		fail_setup("cannot give up new privileges: %s", strerror(errno));
 }
 
 /* The flag when the other process is in another namespace of this kind. */
@@ -359,6 +370,7 @@ void setup_exec(const struct shim_launch *l, const struct child_io *io, pid_t sh
 	set_groups(l);
 	enter_container(l);
 	set_user(l);
+	give_up_gains(l);
 	die_with(shim);
 	enter_cwd(l);
 	arrange_fds(io);

@@ -68,6 +68,8 @@ struct shim_launch {
 	uint32_t oom_score_adj; /* of the child: 0; the shim itself takes -1000 when it may */
 	char *cgroup_kill; /* file to write "1" to when killing; only for a cgroup that holds nothing else ("" or
 	                      NULL none) */
+	uint8_t allow_setuid; /* set-uid programs and file capabilities give rights; 0: PR_SET_NO_NEW_PRIVS */
+	uint8_t core_files;   /* the core limit stays as it is; 0: none, also not by the process's own wish */
 };
 
 /* DIR/launch (0600) and DIR/key (0400, given to l->uid when set_ids), each atomically. NULL strings are

@@ -31,6 +31,8 @@ struct agent_config {
 	char *fake_gpus;        /* NULL none; number or file */
 	char *libexec_dir;      /* folder of hearth-shim, hearth-rank, hearth-rsh */
 	int no_namespaces;      /* launches see the host's /tmp, /dev/shm and no /opt/ml */
+	int allow_setuid;       /* set-uid programs give rights in jobs */
+	int core_files;         /* processes of jobs may write core files */
 	int alone;              /* only ends its launches, without controller and neighbours (agent/endall.h) */
 	uint64_t log_max_bytes; /* per stream on this node; 0 = 1 GiB */
 };

@@ -304,6 +304,8 @@ static void fill_launch(struct lproc *p, struct shim_launch *s)
 	s->max_bytes = l->host->env->cfg.log_max_bytes ? l->host->env->cfg.log_max_bytes : LOG_MAX_DEFAULT;
 	s->memlock_unlimited = (uint8_t)(inventory_has_fabric(l->host->inv) != 0);
 	s->grace_ms = l->plan->m->grace_ms;
+	s->allow_setuid = (uint8_t)(l->host->env->cfg.allow_setuid != 0);
+	s->core_files = (uint8_t)(l->host->env->cfg.core_files != 0);
 	if (p->kind == PROC_RANK)
 		n = rank_cpus(l, p->local_rank, cpus);
 	else if (n)

@@ -38,7 +38,8 @@ struct proc_spawn {
 	const int *extra_fds;               /* inherited under the same number, in addition to 0-2 */
 	unsigned n_extra_fds;
 	int new_session; /* setsid() */
-	int set_ids;     /* setgroups(initgroups)+setgid+setuid to the following before exec */
+	int set_ids; /* setgroups(initgroups)+setgid+setuid to the following before exec; no new privileges then
+	              */
 	uid_t uid;
 	gid_t gid;
 	const char *user;           /* for initgroups; NULL: only gid */

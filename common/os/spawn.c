@@ -16,6 +16,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -117,7 +118,10 @@ static int change_ids(const struct plan *p)
 		return -1;
 	if (syscall(SYS_setresgid, p->s->gid, p->s->gid, p->s->gid) < 0)
 		return -1;
-	return (int)syscall(SYS_setresuid, p->s->uid, p->s->uid, p->s->uid);
+	if (syscall(SYS_setresuid, p->s->uid, p->s->uid, p->s->uid) < 0)
+		return -1;
+	/* It works on files of that user, which may be set-uid programs. */
+	return prctl(PR_SET_NO_NEW_PRIVS, 1L, 0L, 0L, 0L);
 }
 
 static void run_child(const struct plan *p) __attribute__((noreturn));

@@ -283,7 +283,8 @@ static int do_self(const char *a)
 	(void)a;
 	while (f && fgets(line, sizeof(line), f))
 		if (strncmp(line, "Sig", 3) == 0 || strncmp(line, "Cpus_allowed_list", 17) == 0 ||
-		    strncmp(line, "Uid", 3) == 0 || strncmp(line, "Gid", 3) == 0 || strncmp(line, "Groups", 6) == 0)
+		    strncmp(line, "Uid", 3) == 0 || strncmp(line, "NoNewPrivs", 10) == 0 ||
+		    strncmp(line, "Gid", 3) == 0 || strncmp(line, "Groups", 6) == 0)
 			say(line);
 	if (f)
 		fclose(f);
@@ -300,6 +301,9 @@ static int do_self(const char *a)
 	say(line);
 	getrlimit(RLIMIT_AS, &r);
 	snprintf(line, sizeof(line), "as: %lld\n", (long long)r.rlim_cur);
+	say(line);
+	getrlimit(RLIMIT_CORE, &r);
+	snprintf(line, sizeof(line), "core: %lld %lld\n", (long long)r.rlim_cur, (long long)r.rlim_max);
 	say(line);
 	return 0;
 }

@@ -305,6 +305,32 @@ static void test_user(void)
 	failed(&x, "permission denied: cannot enter directory", "the user may not enter the directory");
 }
 
+/* No program gives the process more rights than it starts with, and a crash leaves no copy of its secrets. */
+static void test_rights(void)
+{
+	cleanup_free char *out = NULL, *allowed = NULL, *core = NULL;
+	struct rlimit before;
+	struct lab x;
+
+	lab_init(&x, "self", NULL);
+	lab_start(&x);
+	wire_free(WM_SHIM_STATUS, lab_wait(&x, PS_EXITED));
+	out = lab_output(&x, 0, NULL, NULL);
+	like(out, "NoNewPrivs:\t1\n", "no new privileges");
+	like(out, "core: 0 0\n", "no core files, also not by its own wish");
+	lab_end(&x);
+	getrlimit(RLIMIT_CORE, &before);
+	core = xasprintf("core: %lld %lld\n", (long long)before.rlim_cur, (long long)before.rlim_max);
+	lab_init(&x, "self", NULL);
+	x.l.allow_setuid = x.l.core_files = 1;
+	lab_start(&x);
+	wire_free(WM_SHIM_STATUS, lab_wait(&x, PS_EXITED));
+	allowed = lab_output(&x, 0, NULL, NULL);
+	like(allowed, "NoNewPrivs:\t0\n", "set-uid programs, where they are allowed");
+	like(allowed, core, "the core limit stays, where core files are allowed");
+	lab_end(&x);
+}
+
 static void test_times(void)
 {
 	struct wm_shim_status *st;
@@ -332,6 +358,7 @@ int main(void)
 	test_descriptors();
 	test_process_state();
 	test_user();
+	test_rights();
 	test_times();
 	return tap_done();
 }

@@ -9,6 +9,7 @@
 #include "common/os/fsutil.h"
 #include "shim/sealed.h"
 #include "shim/shim.h"
+#include "shim/state.h"
 #include "tests/lib/tap.h"
 
 static char *path_of(const char *dir, const char *name)
@@ -137,6 +138,37 @@ static void test_launch_torn(void)
 	is_int((int64_t)flips, (int64_t)n, "every flipped bit of a launch is noticed");
 	unlink(path);
 	ok(shim_launch_read(dir, &l, &e) < 0 && e.code == ERR_NOT_FOUND, "no launch file");
+}
+
+/* As an agent of the version before writes it: the programs may be replaced while it runs. */
+static void test_launch_before(void)
+{
+	cleanup_free char *dir = fresh_dir(), *path = path_of(dir, "launch"), *data = NULL;
+	struct shim_launch a, b;
+	struct buf body, file;
+	struct err e;
+	size_t n;
+
+	fill_launch(&a);
+	a.allow_setuid = a.core_files = 1;
+	if (shim_launch_write(dir, &a, &e) < 0 || fs_read_file(path, 1 << 20, &data, &n, &e) < 0)
+		tap_bail("%s", e.text);
+	buf_view(&body, data + SEALED_HEADER_SIZE, n - SEALED_HEADER_SIZE - 2); /* without the two new fields */
+	buf_init(&file, 1 << 20);
+	sealed_put(&file, LAUNCH_MAGIC, 1, &body);
+	if (fs_replace(path, buf_head(&file), buf_left(&file), 0600, &e) < 0)
+		tap_bail("%s", e.text);
+	is_int(shim_launch_read(dir, &b, &e), 0, "a launch of the version before is read");
+	is_str(b.cgroup_kill, "/k", "with all of its fields");
+	is_int(b.allow_setuid + b.core_files, 0, "the new ones are off");
+	shim_launch_fini(&a);
+	shim_launch_fini(&b);
+	buf_reset(&file);
+	sealed_put(&file, LAUNCH_MAGIC, LAUNCH_VERSION + 1, &body);
+	if (fs_replace(path, buf_head(&file), buf_left(&file), 0600, &e) < 0)
+		tap_bail("%s", e.text);
+	ok(shim_launch_read(dir, &b, &e) < 0 && e.code == ERR_PROTOCOL, "a newer one is refused");
+	buf_fini(&file);
 }
 
 static void test_launch_too_large(void)
@@ -279,6 +311,7 @@ int main(void)
 	test_launch();
 	test_launch_nulls();
 	test_launch_torn();
+	test_launch_before();
 	test_launch_too_large();
 	test_state();
 	test_state_torn();
