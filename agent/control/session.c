@@ -177,7 +177,6 @@ static void on_open(struct peer *p, const struct wm_welcome *w, void *arg)
 	struct wm_sync_begin begin = {.instance = s->parts.env->instance,
 	                              .launches = launches_count(s->parts.launches)};
 
-	(void)p;
 	s->up = 1;
 	s->failures = 0;
 	s->heard_us = now_us(s);
@@ -185,6 +184,12 @@ static void on_open(struct peer *p, const struct wm_welcome *w, void *arg)
 	s->lease_ms = w->lease_ms;
 	log_info("event=controller_found url=%s session=%" PRIu64 " lease_ms=%u beat_ms=%u",
 	         s->parts.env->cfg.controller, w->session, w->lease_ms, s->beat_ms);
+	if (!peer_version(p))
+		log_warn(
+		    "event=no_common_version text=\"hearthd and this agent have no version of the protocol in "
+		    "common (here %u and %u): the lease is renewed and launches go on, but no orders come; upgrade "
+		    "what is older\"",
+		    wire_previous(), wire_present());
 	/* The lease itself is renewed by acknowledged beats only: a welcome is an I/O thread's, and says nothing
 	 * of the one that decides. */
 	outbox_reconnected(s->parts.outbox);
@@ -291,6 +296,9 @@ int session_send(struct session *s, uint16_t type, const void *msg, uint64_t id)
 
 	if (!s || !s->up || !s->peer || FAULT("agent.send"))
 		return -1;
+	/* Not an error: a report stays in the outbox, and goes to a hearthd that knows it. */
+	if (!peer_speaks(s->peer, type))
+		return 0;
 	if (peer_send(s->peer, type, msg, id, &e) == 0)
 		return 0;
 	if (e.code != ERR_BUSY)

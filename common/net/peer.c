@@ -204,16 +204,41 @@ static unsigned phase_of(const struct peer *p)
 	return p->role == ROLE_BULK ? WIRE_BULK : WIRE_CONTROL;
 }
 
+/* An open connection without a common version: of the other side's frames only some can be understood. */
+static int is_foreign(const struct peer *p, const uint8_t header[WIRE_HEADER_SIZE], struct wire_frame *f,
+                      struct err *e)
+{
+	if (p->version || p->state != PEER_OPEN)
+		return 0;
+	return wire_header_any(header, f, e) < 0 ? -1 : !wire_speaks(p->version, f->type);
+}
+
+/* Drops input of a frame that is skipped. 1 when all of it is gone. */
+static int skip_frame(struct peer *p, struct evbuffer *in)
+{
+	size_t have = evbuffer_get_length(in), n = have < p->skip ? have : p->skip;
+
+	evbuffer_drain(in, n);
+	p->skip -= n;
+	return p->skip == 0;
+}
+
 /* Checks the header at the front of the input. 1 a whole frame is there, 0 not yet, -1 refused. */
 static int check_header(struct peer *p, struct evbuffer *in, struct wire_frame *f, struct err *e)
 {
 	uint8_t header[WIRE_HEADER_SIZE];
+	int foreign;
 
-	if (evbuffer_copyout(in, header, sizeof(header)) < (ssize_t)sizeof(header))
-		return 0;
-	if (wire_header(header, f, e) < 0)
+	do {
+		if (!skip_frame(p, in) || evbuffer_copyout(in, header, sizeof(header)) < (ssize_t)sizeof(header))
+			return 0;
+		foreign = is_foreign(p, header, f, e);
+		p->skip = foreign > 0 ? WIRE_HEADER_SIZE + (size_t)f->n : 0;
+	} while (foreign > 0);
+	if (foreign < 0 || wire_header(header, f, e) < 0)
 		return -1;
-	if (!wire_allowed(f->type, p->accepting ? WIRE_FROM_AGENT : WIRE_FROM_CTL, phase_of(p)))
+	if (!wire_allowed(f->type, p->accepting ? WIRE_FROM_AGENT : WIRE_FROM_CTL, phase_of(p)) ||
+	    !wire_speaks(p->version, f->type))
 		return err_set(e, ERR_PROTOCOL, "a %s frame is not allowed here", wire_name(f->type));
 	return evbuffer_get_length(in) >= WIRE_HEADER_SIZE + (size_t)f->n;
 }
@@ -248,7 +273,7 @@ static int read_frames(struct peer *p, unsigned frames)
 			return 0;
 		if (rc > 0) {
 			data = evbuffer_pullup(in, (ssize_t)(WIRE_HEADER_SIZE + (size_t)f.n));
-			rc = wire_decode(f.type, data + WIRE_HEADER_SIZE, f.n, &msg, &e);
+			rc = wire_decode_at(p->version, f.type, data + WIRE_HEADER_SIZE, f.n, &msg, &e);
 		}
 		if (rc < 0) {
 			peer_fail(p, &e);
@@ -345,7 +370,7 @@ int peer_queue(struct peer *p, uint16_t type, const void *msg, uint64_t id, stru
 	if (!p->bev)
 		return err_set(e, ERR_UNAVAILABLE, "the connection is closed");
 	buf_init(&out, WIRE_HEADER_SIZE + WIRE_MAX_BODY);
-	if (wire_encode_front(type, msg, id, &out, &tail, e) < 0) {
+	if (wire_encode_front(p->version, type, msg, id, &out, &tail, e) < 0) {
 		buf_fini(&out);
 		return -1;
 	}
@@ -372,6 +397,8 @@ int peer_send(struct peer *p, uint16_t type, const void *msg, uint64_t id, struc
 		               peer_alive(p) ? "not open yet, or closing" : "closed");
 	if (!wire_allowed(type, p->accepting ? WIRE_FROM_CTL : WIRE_FROM_AGENT, phase_of(p)))
 		return err_set(e, ERR_INTERNAL, "%s may not be sent on this connection", wire_name(type));
+	if (!peer_speaks(p, type))
+		return err_set(e, ERR_UNSUPPORTED, "the other side does not know %s; upgrade it", wire_name(type));
 	if (FAULT("wire.send")) { /* as when the other side is gone: what was sent before may be lost, too */
 		shutdown(bufferevent_getfd(p->bev), SHUT_RDWR);
 		return err_sys(e, EPIPE, "send");
@@ -510,6 +537,16 @@ struct peer *peer_accept(struct loop *l, struct bufferevent *bev, const struct p
 uint8_t peer_role(const struct peer *p)
 {
 	return p->role;
+}
+
+unsigned peer_version(const struct peer *p)
+{
+	return p->version;
+}
+
+int peer_speaks(const struct peer *p, uint16_t type)
+{
+	return wire_speaks(p->version, type);
 }
 
 const char *peer_node(const struct peer *p)

@@ -9,7 +9,7 @@
  *
  * Output is bounded: peer_send fails with ERR_BUSY when more than the limit is queued (control) or the caller
  * asks peer_queued and waits for on_drain (bulk). A frame that the table (wire_allowed) forbids closes the
- * connection.
+ * connection. docs/spec/02-wire.md says how the two sides settle a version.
  */
 #ifndef HEARTH_COMMON_NET_PEER_H
 #define HEARTH_COMMON_NET_PEER_H
@@ -75,6 +75,10 @@ size_t peer_queued(const struct peer *p);
  * queue is full. */
 void peer_hold(struct peer *p, int hold);
 uint8_t peer_role(const struct peer *p);
+/* The version that both sides speak; 0: they have none in common. Only messages of WIRE_EVER pass then: what
+ * else comes is skipped, and what else is sent is refused with ERR_UNSUPPORTED. */
+unsigned peer_version(const struct peer *p);
+int peer_speaks(const struct peer *p, uint16_t type);
 const char *peer_node(const struct peer *p);
 void peer_destroy(struct peer *p); /* flushes nothing; allowed in callbacks; NULL allowed */
 /* Sends what is queued, then closes: on_close follows, at most timeout_ms later. No more messages come. */

@@ -3,6 +3,11 @@
  * with its role and, under TLS, with a value that only the two ends of this very TLS connection can compute
  * (RFC 5705 / 8446 exporter). So a signature is of no use on another connection, in another role or at
  * another time, and a man in the middle with a TLS connection of his own cannot use it.
+ *
+ * The version: the challenge has the oldest version of which hearthd accepts a connection, and its present
+ * one. The agent's hello offers the greatest that both speak, or else its own present one. The welcome has
+ * the version that both speak from now on, or 0: they have none in common, and the agent renews its lease and
+ * no more. Agents and hearthd of WIRE_OLDEST do not know that 0: they want to see their own version.
  */
 #include "common/net/peer.h"
 
@@ -60,7 +65,8 @@ static int proof_text(struct peer *p, const uint8_t *nonce, size_t nonce_n, uint
 
 int peer_send_challenge(struct peer *p, struct err *e)
 {
-	struct wm_challenge c = {.version_min = WIRE_VERSION, .version_max = WIRE_VERSION, .cluster = p->cluster};
+	struct wm_challenge c = {
+	    .version_min = WIRE_OLDEST, .version_max = wire_present(), .cluster = p->cluster};
 
 	random_bytes(p->nonce, sizeof(p->nonce));
 	c.nonce.data = p->nonce;
@@ -68,13 +74,22 @@ int peer_send_challenge(struct peer *p, struct err *e)
 	return peer_queue(p, WM_CHALLENGE, &c, 0, e);
 }
 
+static int check_version(const struct wm_hello *h, struct err *e)
+{
+	if (h->version >= WIRE_OLDEST && (wire_settle(h->version) || h->role == ROLE_CONTROL))
+		return 0;
+	return err_set(e, ERR_UNSUPPORTED,
+	               "the agent speaks version %u of the protocol, hearthd versions %u and %u: upgrade %s",
+	               h->version, wire_previous(), wire_present(),
+	               h->version < wire_present() ? "this agent" : "hearthd");
+}
+
 static int check_hello(struct peer *p, const struct wm_hello *h, char node[TLS_NODE_MAX + 1], struct err *e)
 {
 	struct proof_text t;
 
-	if (h->version != WIRE_VERSION)
-		return err_set(e, ERR_UNSUPPORTED, "the agent speaks version %u of the protocol, hearthd version %u",
-		               h->version, WIRE_VERSION);
+	if (check_version(h, e) < 0)
+		return -1;
 	if (h->role != ROLE_CONTROL && h->role != ROLE_BULK)
 		return err_set(e, ERR_PROTOCOL, "there is no role %u", h->role);
 	if (tls_ca_verify(p->ca, h->cert_pem, node, TLS_NODE_MAX + 1, e) < 0)
@@ -99,7 +114,7 @@ static void refuse(struct peer *p, const struct err *why)
 
 static void got_hello(struct peer *p, const struct wm_hello *h)
 {
-	struct wm_welcome w = {.version = WIRE_VERSION};
+	struct wm_welcome w = {0};
 	char node[TLS_NODE_MAX + 1];
 	struct err e;
 
@@ -114,29 +129,51 @@ static void got_hello(struct peer *p, const struct wm_hello *h)
 		if (peer_alive(p))
 			refuse(p, &e);
 	} else if (peer_alive(p)) {
-		if (peer_queue(p, WM_WELCOME, &w, 0, &e) < 0)
+		w.version = wire_settle(h->version);
+		if (h->version == WIRE_OLDEST)
+			w.version = WIRE_OLDEST;
+		if (peer_queue(p, WM_WELCOME, &w, 0, &e) < 0) {
 			peer_fail(p, &e);
-		else
+		} else {
+			p->version = wire_settle(h->version);
 			peer_open(p, NULL);
+		}
 	}
 	wire_fini(WM_WELCOME, &w);
 }
 
 /* ---- dialling side ------------------------------------------------------------------------------- */
 
+/* What to offer to a hearthd of which the challenge is; 0: it accepts no agent of any version that is known
+ * here. */
+static unsigned version_for(const struct wm_challenge *c)
+{
+	unsigned present = wire_present();
+
+	if (c->version_max >= present)
+		return c->version_min <= present ? present : 0;
+	if (c->version_max < WIRE_OLDEST)
+		return 0;
+	return wire_settle(c->version_max) || c->version_max == WIRE_OLDEST ? c->version_max : present;
+}
+
 static int send_hello(struct peer *p, const struct wm_challenge *c, struct err *e)
 {
 	struct peer_dialling *d = p->dial;
-	struct wm_hello h = {.version = WIRE_VERSION, .role = p->role, .node = d->node, .instance = d->instance};
+	struct wm_hello h = {
+	    .version = version_for(c), .role = p->role, .node = d->node, .instance = d->instance};
 	char boot_id[PROC_BOOT_ID_SIZE];
 	struct proof_text t;
 	size_t cert_n, sig_n;
 	int rc;
 
-	if (c->version_min > WIRE_VERSION || c->version_max < WIRE_VERSION)
-		return err_set(e, ERR_UNSUPPORTED,
-		               "hearthd speaks versions %u to %u of the protocol, this agent version %u",
-		               c->version_min, c->version_max, WIRE_VERSION);
+	if (!h.version)
+		return err_set(
+		    e, ERR_UNSUPPORTED,
+		    "hearthd accepts versions %u to %u of the protocol, this agent speaks %u and %u: upgrade %s",
+		    c->version_min, c->version_max, wire_previous(), wire_present(),
+		    c->version_max < wire_present() ? "hearthd" : "this agent");
+	d->offered = h.version;
 	/* Too short a nonce could have been used before. */
 	if (c->nonce.n < 16 || c->nonce.n > NONCE_MAX)
 		return err_set(e, ERR_PROTOCOL, "the challenge has a nonce of %u bytes", c->nonce.n);
@@ -179,11 +216,12 @@ static void got_welcome(struct peer *p, const struct wm_welcome *w)
 {
 	struct err e;
 
-	if (w->version != WIRE_VERSION) {
+	if (w->version != 0 && w->version != p->dial->offered) {
 		err_set(&e, ERR_PROTOCOL, "hearthd settled on version %u, which was not offered", w->version);
 		peer_fail(p, &e);
 		return;
 	}
+	p->version = wire_settle(w->version);
 	peer_dial_free(p->dial);
 	p->dial = NULL;
 	peer_open(p, w);

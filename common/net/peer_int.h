@@ -30,6 +30,7 @@ struct peer_dialling {
 	int tls;
 	char *cert_path, *key_path, *node;
 	uint64_t instance;
+	unsigned offered; /* version, in the hello */
 	uint32_t timeout_ms;
 	SSL_CTX *ctx;
 	lookup_fn resolve;
@@ -49,6 +50,8 @@ struct peer {
 	enum peer_state state;
 	int accepting;
 	uint8_t role;
+	unsigned version; /* settled; 0: none in common, or not settled yet */
+	size_t skip;      /* bytes of input that belong to a frame of another version */
 	char node[TLS_NODE_MAX + 1];
 	size_t out_limit;
 	int want_drain; /* more than a quarter was queued since the last on_drain */

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/fault.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
 #include "common/net/wire_msg.h"
@@ -47,11 +48,12 @@ struct field {
 	enum kind kind;
 	size_t offset;
 	const char *name;
+	unsigned since;
 };
 
 struct msg_info {
 	const char *name;
-	unsigned from, phases;
+	unsigned from, phases, since;
 	size_t size; /* of the struct */
 	const struct field *fields;
 	size_t n_fields;
@@ -74,13 +76,13 @@ SAME_SHAPE(struct wire_i64v, v);
 SAME_SHAPE(struct wire_f64v, v);
 
 /* The field macro gets no struct name, so each case gives it one by a local typedef. */
-#define FIELD(kind, name) {K_##kind, offsetof(this_msg, name), #name},
-#define M(num, NAME, name_, from_, phase_)                                                                   \
+#define FIELD(kind, name, ...) {K_##kind, offsetof(this_msg, name), #name, WIRE_SINCE(__VA_ARGS__)},
+#define M(num, NAME, name_, from_, phase_, since_)                                                           \
 	case num: {                                                                                              \
 		typedef struct wm_##name_ this_msg;                                                                  \
 		static const struct field fields[] = {WM_##NAME##_F(FIELD)};                                         \
-		static const struct msg_info info = {#name_,           from_,  phase_,                               \
-		                                     sizeof(this_msg), fields, sizeof(fields) / sizeof(fields[0])};  \
+		static const struct msg_info info = {                                                                \
+		    #name_, from_, phase_, since_, sizeof(this_msg), fields, sizeof(fields) / sizeof(fields[0])};    \
 		return &info;                                                                                        \
 	}
 
@@ -141,12 +143,15 @@ static void *at_mut(void *msg, const struct field *f)
 }
 
 /* Greatest body of a type: exact where every field has a fixed size. */
-static uint32_t body_max(const struct msg_info *m)
+static uint32_t body_max(const struct msg_info *m, unsigned version)
 {
 	size_t fixed = 0;
 
 	for (size_t i = 0; i < m->n_fields; i++) {
 		size_t n = scalar_size(m->fields[i].kind);
+
+		if (m->fields[i].since > version)
+			continue;
 
 		if (!n)
 			return m->phases == WIRE_HANDSHAKE ? BODY_MAX_HANDSHAKE : WIRE_MAX_BODY;
@@ -169,30 +174,86 @@ int wire_allowed(uint16_t type, unsigned from, unsigned phase)
 	return m && (m->from & from) && (m->phases & phase);
 }
 
+/* ---- versions ------------------------------------------------------------------------------------ */
+
+unsigned wire_present(void)
+{
+	return WIRE_VERSION + (FAULT("wire.raised") ? 1u : 0u) + (FAULT("wire.raised_twice") ? 2u : 0u);
+}
+
+unsigned wire_previous(void)
+{
+	return wire_present() - 1;
+}
+
+unsigned wire_settle(unsigned offered)
+{
+	unsigned present = wire_present();
+
+	return offered == present || offered == present - 1 ? offered : 0;
+}
+
+int wire_speaks(unsigned version, uint16_t type)
+{
+	const struct msg_info *m = info_of(type);
+
+	return m && m->since <= version;
+}
+
+unsigned wire_layout(unsigned version, uint16_t type)
+{
+	const struct msg_info *m = info_of(type);
+	unsigned since = m ? m->since : 0;
+
+	for (size_t i = 0; m && i < m->n_fields; i++)
+		if (m->fields[i].since > since && m->fields[i].since <= version)
+			since = m->fields[i].since;
+	return since;
+}
+
 /* ---- frames -------------------------------------------------------------------------------------- */
+
+static void read_header(const uint8_t header[WIRE_HEADER_SIZE], struct wire_frame *f)
+{
+	uint16_t reserved;
+	struct buf b;
+
+	*f = (struct wire_frame){0};
+	buf_view(&b, header, WIRE_HEADER_SIZE);
+	buf_get_u32(&b, &f->n);
+	buf_get_u16(&b, &f->type);
+	buf_get_u16(&b, &reserved);
+	buf_get_u64(&b, &f->id);
+}
+
+int wire_header_any(const uint8_t header[WIRE_HEADER_SIZE], struct wire_frame *f, struct err *e)
+{
+	struct wire_frame h;
+
+	read_header(header, &h);
+	if (h.n > WIRE_MAX_BODY)
+		return err_set(e, ERR_PROTOCOL, "frame of type %u with %" PRIu32 " bytes, at most %u are allowed",
+		               h.type, h.n, WIRE_MAX_BODY);
+	*f = h;
+	return 0;
+}
 
 int wire_header(const uint8_t header[WIRE_HEADER_SIZE], struct wire_frame *f, struct err *e)
 {
+	struct wire_frame h;
 	const struct msg_info *m;
-	struct buf b;
-	uint32_t n = 0;
-	uint16_t type = 0, reserved = 0;
-	uint64_t id = 0;
+	uint16_t reserved = (uint16_t)(header[6] << 8 | header[7]);
 
-	buf_view(&b, header, WIRE_HEADER_SIZE);
-	buf_get_u32(&b, &n);
-	buf_get_u16(&b, &type);
-	buf_get_u16(&b, &reserved);
-	buf_get_u64(&b, &id);
-	m = info_of(type);
+	read_header(header, &h);
+	m = info_of(h.type);
 	if (!m)
-		return err_set(e, ERR_PROTOCOL, "frame of unknown type %u", type);
+		return err_set(e, ERR_PROTOCOL, "frame of unknown type %u", h.type);
 	if (reserved)
 		return err_set(e, ERR_PROTOCOL, "%s frame: reserved field is %u", m->name, reserved);
-	if (n > body_max(m))
+	if (h.n > body_max(m, WIRE_ALL)) /* decoding knows the version, and is exact */
 		return err_set(e, ERR_PROTOCOL, "%s frame of %" PRIu32 " bytes, at most %" PRIu32 " are allowed",
-		               m->name, n, body_max(m));
-	*f = (struct wire_frame){.type = type, .id = id, .n = n};
+		               m->name, h.n, body_max(m, WIRE_ALL));
+	*f = h;
 	return 0;
 }
 
@@ -306,26 +367,36 @@ static void put_field(struct buf *out, const void *msg, const struct field *f)
 }
 
 /* Bytes of the whole body. */
-static int measure_body(const struct msg_info *m, const void *msg, uint64_t *out, struct err *e)
+static int measure_body(unsigned version, const struct msg_info *m, const void *msg, uint64_t *out,
+                        struct err *e)
 {
 	uint64_t body = 0;
 
 	for (size_t i = 0; i < m->n_fields; i++) {
-		int64_t n = field_size(msg, &m->fields[i]);
+		int64_t n = m->fields[i].since <= version ? field_size(msg, &m->fields[i]) : 0;
 
 		if (n < 0)
 			return err_set(e, ERR_LIMIT, "%s.%s is too large to send", m->name, m->fields[i].name);
 		body += (uint64_t)n;
-		if (body > body_max(m))
+		if (body > body_max(m, version))
 			return err_set(e, ERR_LIMIT, "%s would be a frame of more than %" PRIu32 " bytes", m->name,
-			               body_max(m));
+			               body_max(m, version));
 	}
 	*out = body;
 	return 0;
 }
 
-int wire_encode_front(uint16_t type, const void *msg, uint64_t id, struct buf *out, struct wire_shared **tail,
-                      struct err *e)
+/* Shared bytes that end the message and are worth to be sent without a copy; NULL: none. */
+static struct wire_shared *tail_of(unsigned version, const struct msg_info *m, const void *msg)
+{
+	const struct field *last = &m->fields[m->n_fields - 1];
+	struct wire_shared *s = last->since <= version ? shared_of(msg, last) : NULL;
+
+	return s && s->n >= SHARED_APART ? s : NULL;
+}
+
+int wire_encode_front(unsigned version, uint16_t type, const void *msg, uint64_t id, struct buf *out,
+                      struct wire_shared **tail, struct err *e)
 {
 	const struct msg_info *m = info_of(type);
 	struct wire_shared *last;
@@ -335,11 +406,11 @@ int wire_encode_front(uint16_t type, const void *msg, uint64_t id, struct buf *o
 
 	if (!m)
 		return err_set(e, ERR_INTERNAL, "no message of type %u", type);
-	if (measure_body(m, msg, &body, e) < 0)
+	if (m->since > version)
+		return err_set(e, ERR_UNSUPPORTED, "version %u of the protocol has no %s", version, m->name);
+	if (measure_body(version, m, msg, &body, e) < 0)
 		return -1;
-	last = tail ? shared_of(msg, &m->fields[m->n_fields - 1]) : NULL;
-	if (last && last->n < SHARED_APART)
-		last = NULL;
+	last = tail ? tail_of(version, m, msg) : NULL;
 	here = WIRE_HEADER_SIZE + (size_t)body - (last ? last->n : 0);
 	if (buf_reserve(out, here, &room) < 0)
 		return err_set(e, ERR_BUSY, "no room for a %s of %" PRIu64 " bytes", m->name, body);
@@ -349,7 +420,8 @@ int wire_encode_front(uint16_t type, const void *msg, uint64_t id, struct buf *o
 	buf_put_u16(out, 0);
 	buf_put_u64(out, id);
 	for (size_t i = 0; i < m->n_fields - (last ? 1 : 0); i++)
-		put_field(out, msg, &m->fields[i]);
+		if (m->fields[i].since <= version)
+			put_field(out, msg, &m->fields[i]);
 	if (last)
 		buf_put_u32(out, last->n);
 	assert(buf_left(out) == want);
@@ -358,9 +430,15 @@ int wire_encode_front(uint16_t type, const void *msg, uint64_t id, struct buf *o
 	return 0;
 }
 
+int wire_encode_at(unsigned version, uint16_t type, const void *msg, uint64_t id, struct buf *out,
+                   struct err *e)
+{
+	return wire_encode_front(version, type, msg, id, out, NULL, e);
+}
+
 int wire_encode(uint16_t type, const void *msg, uint64_t id, struct buf *out, struct err *e)
 {
-	return wire_encode_front(type, msg, id, out, NULL, e);
+	return wire_encode_front(WIRE_ALL, type, msg, id, out, NULL, e);
 }
 
 /* ---- shared bytes -------------------------------------------------------------------------------- */
@@ -473,7 +551,15 @@ static int get_field(struct buf *in, void *msg, const struct field *f)
 	return 0;
 }
 
-int wire_decode(uint16_t type, const uint8_t *body, size_t n, void **msg, struct err *e)
+/* A string that the version lacks is "", like any empty one. */
+static void add_empty(const struct msg_info *m, unsigned version, void *msg)
+{
+	for (size_t i = 0; i < m->n_fields; i++)
+		if (m->fields[i].since > version && m->fields[i].kind == K_STR)
+			*(char **)at_mut(msg, &m->fields[i]) = xstrdup("");
+}
+
+int wire_decode_at(unsigned version, uint16_t type, const uint8_t *body, size_t n, void **msg, struct err *e)
 {
 	const struct msg_info *m = info_of(type);
 	struct buf in;
@@ -481,24 +567,31 @@ int wire_decode(uint16_t type, const uint8_t *body, size_t n, void **msg, struct
 
 	if (!m)
 		return err_set(e, ERR_PROTOCOL, "message of unknown type %u", type);
-	if (n > body_max(m))
+	if (m->since > version)
+		return err_set(e, ERR_PROTOCOL, "version %u of the protocol has no %s", version, m->name);
+	if (n > body_max(m, version))
 		return err_set(e, ERR_PROTOCOL, "%s of %zu bytes, at most %" PRIu32 " are allowed", m->name, n,
-		               body_max(m));
+		               body_max(m, version));
 	out = xcalloc(1, m->size);
 	buf_view(&in, body, n);
 	for (size_t i = 0; i < m->n_fields; i++) {
-		if (get_field(&in, out, &m->fields[i]) < 0) {
-			wire_free(type, out);
-			return err_set(e, ERR_PROTOCOL, "%s: field %s is malformed or cut short", m->name,
-			               m->fields[i].name);
-		}
+		if (m->fields[i].since > version || get_field(&in, out, &m->fields[i]) == 0)
+			continue;
+		wire_free(type, out);
+		return err_set(e, ERR_PROTOCOL, "%s: field %s is malformed or cut short", m->name, m->fields[i].name);
 	}
+	add_empty(m, version, out);
 	if (buf_left(&in)) {
 		wire_free(type, out);
 		return err_set(e, ERR_PROTOCOL, "%s: %zu bytes too many", m->name, buf_left(&in));
 	}
 	*msg = out;
 	return 0;
+}
+
+int wire_decode(uint16_t type, const uint8_t *body, size_t n, void **msg, struct err *e)
+{
+	return wire_decode_at(WIRE_ALL, type, body, n, msg, e);
 }
 
 /* ---- release, copy, print ------------------------------------------------------------------------ */

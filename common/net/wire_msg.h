@@ -1,10 +1,17 @@
 /*
- * wire_msg: the table of all messages. One line each: number, name, senders, phase; fields below.
+ * wire_msg: the table of all messages. One line each: number, name, senders, phase, since; fields below.
  *
  * A message is reported or ordered by state, not by change: every one may come twice or again after a
  * reconnection, and the receiver drops what it has. Every order to an agent carries (job, attempt, epoch);
  * one with an epoch below the greatest seen for that job is dropped. Field kinds: U8 U32 U64 I64 F64 STR
  * BYTES STRV U32V U64V I64V F64V. docs/spec/02-wire.md says the same in words.
+ *
+ * To add a field: F(KIND, name, WIRE_VERSION), with the present version as a number, and its row in the
+ * document. A message of WIRE_EVER gets none: put it into another message or a new one. What reads the field
+ * must cope with 0 or empty, because agents and hearthd of the version before do not send it. To add a
+ * message: a line in the table with the present version. It is not sent to a side that does not know it
+ * (peer_speaks): say what happens then. tests/frozen/wire-N.txt has the bytes of the versions in use; renew
+ * the present one by HEARTH_FREEZE=1 and test_wire_layouts.
  */
 #ifndef HEARTH_COMMON_NET_WIRE_MSG_H
 #define HEARTH_COMMON_NET_WIRE_MSG_H
@@ -166,60 +173,60 @@ enum reason_class { /* why a launch or an attempt ended badly; further ones come
 #define WM_PEER_ASK_F(F) F(STR, node)
 #define WM_PEER_ANSWER_F(F) F(STR, node) F(U8, has_controller) F(U64, ack_age_ms)
 
-/* number, NAME, name, senders, phases, in debug text (1) or too long/secret (0) */
-#define WIRE_MESSAGES(M)                                                    \
-	M(1, CHALLENGE, challenge, WIRE_FROM_CTL, WIRE_HANDSHAKE)               \
-	M(2, HELLO, hello, WIRE_FROM_AGENT, WIRE_HANDSHAKE)                     \
-	M(3, WELCOME, welcome, WIRE_FROM_CTL, WIRE_HANDSHAKE)                   \
-	M(4, REFUSED, refused, WIRE_FROM_CTL, WIRE_HANDSHAKE)                   \
-	M(16, INVENTORY, inventory, WIRE_FROM_AGENT, WIRE_CONTROL)              \
-	M(17, BEAT, beat, WIRE_FROM_AGENT, WIRE_CONTROL)                        \
-	M(18, SYNC_BEGIN, sync_begin, WIRE_FROM_AGENT, WIRE_CONTROL)            \
-	M(19, SYNC_END, sync_end, WIRE_FROM_AGENT, WIRE_CONTROL)                \
-	M(20, LAUNCH_REPORT, launch_report, WIRE_FROM_AGENT, WIRE_CONTROL)      \
-	M(21, PROC_REPORT, proc_report, WIRE_FROM_AGENT, WIRE_CONTROL)          \
-	M(22, ARTIFACT_REPORT, artifact_report, WIRE_FROM_AGENT, WIRE_CONTROL)  \
-	M(23, RUN_INFO, run_info, WIRE_FROM_AGENT, WIRE_CONTROL)                \
-	M(24, RSH_REQUEST, rsh_request, WIRE_FROM_AGENT, WIRE_CONTROL)          \
-	M(25, RSH_CANCEL, rsh_cancel, WIRE_FROM_AGENT, WIRE_CONTROL)            \
-	M(40, BEAT_ACK, beat_ack, WIRE_FROM_CTL, WIRE_CONTROL)                  \
-	M(41, ACK, ack, WIRE_FROM_CTL, WIRE_CONTROL)                            \
-	M(42, PREPARE, prepare, WIRE_FROM_CTL, WIRE_CONTROL)                    \
-	M(43, LAUNCH_GO, launch_go, WIRE_FROM_CTL, WIRE_CONTROL)                \
-	M(44, ORTED_START, orted_start, WIRE_FROM_CTL, WIRE_CONTROL)            \
-	M(45, RSH_STATE, rsh_state, WIRE_FROM_CTL, WIRE_CONTROL)                \
-	M(46, KILL, kill, WIRE_FROM_CTL, WIRE_CONTROL)                          \
-	M(47, COLLECT, collect, WIRE_FROM_CTL, WIRE_CONTROL)                    \
-	M(48, NOTE, note, WIRE_FROM_CTL, WIRE_CONTROL)                          \
-	M(49, GANG, gang, 0, 0)                                                 \
-	M(64, LOG_DATA, log_data, WIRE_FROM_AGENT, WIRE_BULK)                   \
-	M(65, METRICS, metrics, WIRE_FROM_AGENT, WIRE_BULK)                     \
-	M(66, BLOB_GET, blob_get, WIRE_FROM_AGENT, WIRE_BULK)                   \
-	M(67, BLOB_HAVE, blob_have, WIRE_FROM_AGENT, WIRE_BULK)                 \
-	M(68, BLOB_PUT, blob_put, WIRE_FROM_AGENT, WIRE_BULK)                   \
-	M(80, LOG_ACK, log_ack, WIRE_FROM_CTL, WIRE_BULK)                       \
-	M(81, METRICS_ACK, metrics_ack, WIRE_FROM_CTL, WIRE_BULK)               \
-	M(82, BLOB_DATA, blob_data, WIRE_FROM_CTL, WIRE_BULK)                   \
-	M(83, BLOB_MISSING, blob_missing, WIRE_FROM_CTL, WIRE_BULK)             \
-	M(84, BLOB_OK, blob_ok, WIRE_FROM_CTL, WIRE_BULK)                       \
-	M(96, SHIM_HELLO, shim_hello, WIRE_FROM_SHIMCLIENT, WIRE_LOCAL)         \
-	M(97, SHIM_QUERY, shim_query, WIRE_FROM_SHIMCLIENT, WIRE_LOCAL)         \
-	M(98, SHIM_SIGNAL, shim_signal, WIRE_FROM_SHIMCLIENT, WIRE_LOCAL)       \
-	M(99, SHIM_TAIL, shim_tail, WIRE_FROM_SHIMCLIENT, WIRE_LOCAL)           \
-	M(100, SHIM_GO, shim_go, WIRE_FROM_SHIMCLIENT, WIRE_LOCAL)              \
-	M(101, SHIM_ATTACH, shim_attach, WIRE_FROM_SHIMCLIENT, WIRE_LOCAL)      \
-	M(102, SHIM_RELEASE, shim_release, WIRE_FROM_SHIMCLIENT, WIRE_LOCAL)    \
-	M(103, SHIM_QUIT, shim_quit, WIRE_FROM_SHIMCLIENT, WIRE_LOCAL)          \
-	M(110, SHIM_OK, shim_ok, WIRE_FROM_SHIM, WIRE_LOCAL)                    \
-	M(111, SHIM_STATUS, shim_status, WIRE_FROM_SHIM, WIRE_LOCAL)            \
-	M(112, SHIM_DATA, shim_data, WIRE_FROM_SHIM, WIRE_LOCAL)                \
-	M(120, LOCAL_RSH, local_rsh, WIRE_FROM_RSH, WIRE_LOCAL)                 \
-	M(121, LOCAL_RSH_STATE, local_rsh_state, WIRE_FROM_AGENT, WIRE_LOCAL)   \
-	M(130, PEER_ASK, peer_ask, WIRE_FROM_PEER, WIRE_LOCAL)                  \
-	M(131, PEER_ANSWER, peer_answer, WIRE_FROM_PEER, WIRE_LOCAL)
+/* number, NAME, name, senders, phases, since which version (of SHIM_VERSION for the messages of shims) */
+#define WIRE_MESSAGES(M)                                                               \
+	M(1, CHALLENGE, challenge, WIRE_FROM_CTL, WIRE_HANDSHAKE, WIRE_EVER)               \
+	M(2, HELLO, hello, WIRE_FROM_AGENT, WIRE_HANDSHAKE, WIRE_EVER)                     \
+	M(3, WELCOME, welcome, WIRE_FROM_CTL, WIRE_HANDSHAKE, WIRE_EVER)                   \
+	M(4, REFUSED, refused, WIRE_FROM_CTL, WIRE_HANDSHAKE, WIRE_EVER)                   \
+	M(16, INVENTORY, inventory, WIRE_FROM_AGENT, WIRE_CONTROL, 2)                      \
+	M(17, BEAT, beat, WIRE_FROM_AGENT, WIRE_CONTROL, WIRE_EVER)                        \
+	M(18, SYNC_BEGIN, sync_begin, WIRE_FROM_AGENT, WIRE_CONTROL, 2)                    \
+	M(19, SYNC_END, sync_end, WIRE_FROM_AGENT, WIRE_CONTROL, 2)                        \
+	M(20, LAUNCH_REPORT, launch_report, WIRE_FROM_AGENT, WIRE_CONTROL, 2)              \
+	M(21, PROC_REPORT, proc_report, WIRE_FROM_AGENT, WIRE_CONTROL, 2)                  \
+	M(22, ARTIFACT_REPORT, artifact_report, WIRE_FROM_AGENT, WIRE_CONTROL, 2)          \
+	M(23, RUN_INFO, run_info, WIRE_FROM_AGENT, WIRE_CONTROL, 2)                        \
+	M(24, RSH_REQUEST, rsh_request, WIRE_FROM_AGENT, WIRE_CONTROL, 2)                  \
+	M(25, RSH_CANCEL, rsh_cancel, WIRE_FROM_AGENT, WIRE_CONTROL, 2)                    \
+	M(40, BEAT_ACK, beat_ack, WIRE_FROM_CTL, WIRE_CONTROL, WIRE_EVER)                  \
+	M(41, ACK, ack, WIRE_FROM_CTL, WIRE_CONTROL, 2)                                    \
+	M(42, PREPARE, prepare, WIRE_FROM_CTL, WIRE_CONTROL, 2)                            \
+	M(43, LAUNCH_GO, launch_go, WIRE_FROM_CTL, WIRE_CONTROL, 2)                        \
+	M(44, ORTED_START, orted_start, WIRE_FROM_CTL, WIRE_CONTROL, 2)                    \
+	M(45, RSH_STATE, rsh_state, WIRE_FROM_CTL, WIRE_CONTROL, 2)                        \
+	M(46, KILL, kill, WIRE_FROM_CTL, WIRE_CONTROL, 2)                                  \
+	M(47, COLLECT, collect, WIRE_FROM_CTL, WIRE_CONTROL, 2)                            \
+	M(48, NOTE, note, WIRE_FROM_CTL, WIRE_CONTROL, 2)                                  \
+	M(49, GANG, gang, 0, 0, WIRE_EVER)                                                 \
+	M(64, LOG_DATA, log_data, WIRE_FROM_AGENT, WIRE_BULK, 2)                           \
+	M(65, METRICS, metrics, WIRE_FROM_AGENT, WIRE_BULK, 2)                             \
+	M(66, BLOB_GET, blob_get, WIRE_FROM_AGENT, WIRE_BULK, 2)                           \
+	M(67, BLOB_HAVE, blob_have, WIRE_FROM_AGENT, WIRE_BULK, 2)                         \
+	M(68, BLOB_PUT, blob_put, WIRE_FROM_AGENT, WIRE_BULK, 2)                           \
+	M(80, LOG_ACK, log_ack, WIRE_FROM_CTL, WIRE_BULK, 2)                               \
+	M(81, METRICS_ACK, metrics_ack, WIRE_FROM_CTL, WIRE_BULK, 2)                       \
+	M(82, BLOB_DATA, blob_data, WIRE_FROM_CTL, WIRE_BULK, 2)                           \
+	M(83, BLOB_MISSING, blob_missing, WIRE_FROM_CTL, WIRE_BULK, 2)                     \
+	M(84, BLOB_OK, blob_ok, WIRE_FROM_CTL, WIRE_BULK, 2)                               \
+	M(96, SHIM_HELLO, shim_hello, WIRE_FROM_SHIMCLIENT, WIRE_LOCAL, 1)                 \
+	M(97, SHIM_QUERY, shim_query, WIRE_FROM_SHIMCLIENT, WIRE_LOCAL, 1)                 \
+	M(98, SHIM_SIGNAL, shim_signal, WIRE_FROM_SHIMCLIENT, WIRE_LOCAL, 1)               \
+	M(99, SHIM_TAIL, shim_tail, WIRE_FROM_SHIMCLIENT, WIRE_LOCAL, 1)                   \
+	M(100, SHIM_GO, shim_go, WIRE_FROM_SHIMCLIENT, WIRE_LOCAL, 1)                      \
+	M(101, SHIM_ATTACH, shim_attach, WIRE_FROM_SHIMCLIENT, WIRE_LOCAL, 1)              \
+	M(102, SHIM_RELEASE, shim_release, WIRE_FROM_SHIMCLIENT, WIRE_LOCAL, 1)            \
+	M(103, SHIM_QUIT, shim_quit, WIRE_FROM_SHIMCLIENT, WIRE_LOCAL, 1)                  \
+	M(110, SHIM_OK, shim_ok, WIRE_FROM_SHIM, WIRE_LOCAL, 1)                            \
+	M(111, SHIM_STATUS, shim_status, WIRE_FROM_SHIM, WIRE_LOCAL, 1)                    \
+	M(112, SHIM_DATA, shim_data, WIRE_FROM_SHIM, WIRE_LOCAL, 1)                        \
+	M(120, LOCAL_RSH, local_rsh, WIRE_FROM_RSH, WIRE_LOCAL, WIRE_EVER)                 \
+	M(121, LOCAL_RSH_STATE, local_rsh_state, WIRE_FROM_AGENT, WIRE_LOCAL, WIRE_EVER)   \
+	M(130, PEER_ASK, peer_ask, WIRE_FROM_PEER, WIRE_LOCAL, WIRE_EVER)                  \
+	M(131, PEER_ANSWER, peer_answer, WIRE_FROM_PEER, WIRE_LOCAL, WIRE_EVER)
 
 enum wire_type {
-#define M(num, NAME, name, from, phase) WM_##NAME = num,
+#define M(num, NAME, name, from, phase, since) WM_##NAME = num,
 	WIRE_MESSAGES(M)
 #undef M
 };
@@ -238,10 +245,12 @@ enum wire_type {
 #define WIRE_C_I64V  struct wire_i64v
 #define WIRE_C_F64V  struct wire_f64v
 
-#define WIRE_FIELD(kind, name) WIRE_C_##kind name;
-#define M(num, NAME, name, from, phase) \
-	struct wm_##name {                  \
-		WM_##NAME##_F(WIRE_FIELD)       \
+/* A field is F(KIND, name) or F(KIND, name, SINCE). */
+#define WIRE_SINCE(...)             (__VA_ARGS__ + 0u)
+#define WIRE_FIELD(kind, name, ...) WIRE_C_##kind name;
+#define M(num, NAME, name, from, phase, since) \
+	struct wm_##name {                         \
+		WM_##NAME##_F(WIRE_FIELD)              \
 	};
 WIRE_MESSAGES(M)
 #undef M

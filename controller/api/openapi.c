@@ -93,12 +93,14 @@ static const struct {
     {"BlobState", "digest:s offset:i complete:b", "offset: the bytes that hearthd has; continue from there"},
     {"NodeList", "nodes:a<Node>", NULL},
     {"Node",
-     "id:i name:s state:s reason:s? connected:b drain:b address:s? instance_type:s? cpus:i slots:i "
+     "id:i name:s state:s reason:s? connected:b drain:b protocol:i? address:s? instance_type:s? cpus:i "
+     "slots:i "
      "slots_used:i gpus:i gpus_used:i gpu_list:a<Gpu> memory_bytes:i memory_held_bytes:i "
      "memory_used_bytes:i disk_bytes:i disk_free_bytes:i load1:n cpu_used:n price_per_hour:n power_w:n "
      "doubt:i trouble:O<Trouble>? beat_age_ms:i? clock_ahead_ms:n? clock_error_ms:n? joined_at:t? "
      "seen_at:t? switch:s? rack:s? labels:S jobs:a reservations:a",
-     "state: up, connecting, drained, maintenance, down, lost, joining; doubt: 0 healthy; the scheduler "
+     "state: up, connecting, incompatible (upgrade its agent), drained, maintenance, down, lost, joining; "
+     "protocol: version that its agent speaks; doubt: 0 healthy; the scheduler "
      "uses nodes with more (up to 3) only when others do not suffice; reservations: {name, state, "
      "maintenance, queue, from, to} that are not over; memory_held_bytes: promised to jobs; "
      "clock_ahead_ms: compared with hearthd's clock, exact to clock_error_ms; jobs: ids of its jobs"},

@@ -87,6 +87,10 @@ void on_beat(struct core *c, struct cnode *n, const struct wm_beat *m)
 	n->silence_said = 0;
 	take_skew(n, m);
 	peers_told(n, m->peers_gen);
+	/* Its jobs may run elsewhere, and it understands no order to end its ranks. Without an answer its lease
+	 * runs out, its peers hear this controller, and it ends them by itself. */
+	if (n->r.state == NODE_LOST && node_outdated(n))
+		return;
 	answer_beat(c, n, m->seq);
 }
 

@@ -36,6 +36,24 @@
 #include "controller/state/node_table.h"
 #include "controller/state/turn.h"
 
+/* Reports an agent without a common version: somebody must upgrade it. Once for each version that it comes
+ * with, as it may connect often. */
+static void post_outdated(struct core *c, struct cnode *n)
+{
+	TEXT(why);
+	cJSON *d;
+
+	log_warn("event=agent_outdated node=%s version=%u text=\"%s\"", n->name, n->version,
+	         node_outdated_text(n, &why));
+	if (n->outdated_said == n->version)
+		return;
+	n->outdated_said = n->version;
+	d = cJSON_CreateObject();
+	json_add_str(d, "node", n->name);
+	json_add_str(d, "text", why.at);
+	cluster_post(c, EV_OUTDATED, d);
+}
+
 static void admit_session(struct core *c, struct cnode *n, uint64_t session, const struct wm_hello *hello)
 {
 	if (n->connected && n->session != session)
@@ -44,12 +62,15 @@ static void admit_session(struct core *c, struct cnode *n, uint64_t session, con
 	n->connected = 1;
 	n->synced = n->syncing = 0;
 	n->instance = hello ? hello->instance : 0;
+	n->version = hello ? hello->version : 0;
 	n->beat_us = now_boot(c);
 	n->r.seen_us = now_real(c);
 	n->peers_sent_us = 0;
 	node_changed(c, n, 0);
-	log_info("event=agent_up node=%s session=%" PRIu64 " software=%s", n->name, session,
-	         hello && hello->software ? hello->software : "?");
+	log_info("event=agent_up node=%s session=%" PRIu64 " version=%u software=%s", n->name, session,
+	         n->version, hello && hello->software ? hello->software : "?");
+	if (node_outdated(n))
+		post_outdated(c, n);
 }
 
 void agent_connected(struct core *c, const char *name, uint64_t session, const struct wm_hello *hello)

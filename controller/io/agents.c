@@ -282,7 +282,6 @@ static int on_hello(struct peer *p, const struct wm_hello *hello, const char *no
 	snprintf(g->node, sizeof(g->node), "%s", node);
 	g->role = hello->role;
 	g->session = atomic_fetch_add(&s->next_session, 1) << 8 | g->a->io->index;
-	w->version = WIRE_VERSION;
 	w->session = g->session;
 	w->lease_ms = s->lease_ms;
 	w->beat_ms = s->beat_ms;
@@ -301,12 +300,11 @@ static void on_open(struct peer *p, const struct wm_welcome *welcome, void *arg)
 {
 	struct agent *g = arg;
 
-	(void)p;
 	(void)welcome;
 	g->open = 1;
 	HASH_ADD(hh, g->a->by_session, session, sizeof(g->session), g);
-	log_info("event=agent_connected node=%s role=%s session=%" PRIu64 " from=%s", g->node,
-	         g->role == ROLE_BULK ? "bulk" : "control", g->session, g->from);
+	log_info("event=agent_connected node=%s role=%s session=%" PRIu64 " version=%u from=%s", g->node,
+	         g->role == ROLE_BULK ? "bulk" : "control", g->session, peer_version(p), g->from);
 	if (report_up(g) < 0)
 		pause_agent(g);
 }
@@ -440,6 +438,13 @@ void agents_send(struct io *io, uint64_t session, uint16_t type, void *msg, uint
 	struct agent *g = find_agent(io, session);
 	struct err e = {.code = ERR_NONE};
 
+	if (g && !peer_speaks(g->peer, type)) {
+		/* Its agent does without, or gets no orders at all: what follows is said where it is decided. */
+		log_debug("event=not_sent node=%s message=%s version=%u", g->node, wire_name(type),
+		          peer_version(g->peer));
+		wire_free(type, msg);
+		return;
+	}
 	if (g && !g->out && peer_send(g->peer, type, msg, id, &e) == 0) {
 		wire_free(type, msg);
 		return;

@@ -77,7 +77,10 @@ static const char *closed_word(const struct cnode *n)
 		return "drained";
 	if (n->r.state != NODE_UP)
 		return state_name(STATE_NODE, (int)n->r.state);
-	return !n->connected ? "not connected" : n->stale ? "ending old launches" : "connecting";
+	return !n->connected      ? "not connected"
+	       : node_outdated(n) ? "upgrade its agent"
+	       : n->stale         ? "ending old launches"
+	                          : "connecting";
 }
 
 /* Returns the reason that an administrator gave; NULL: none, or only the word "drained". */
@@ -88,13 +91,14 @@ static const char *own_reason(const struct cnode *n)
 	return r && n->r.drain && strcmp(r, "drained") == 0 ? NULL : r;
 }
 
-/* Adds the first nodes that take no jobs, with their reasons. */
-static void add_closed(const struct core *c, struct text *t)
+/* Adds the first nodes that take no jobs, with their reasons. While other nodes are only busy, those whose
+ * agents are to be upgraded: somebody must do that. */
+static void add_closed(const struct core *c, int busy, struct text *t)
 {
 	unsigned named = 0, more = 0;
 
 	for (const struct cnode *n = node_first(c); n; n = node_next(n)) {
-		if (!n->in_sched || n->sched_usable)
+		if (!n->in_sched || n->sched_usable || (busy && !node_outdated(n)))
 			continue;
 		if (named == 4) {
 			more++;
@@ -146,8 +150,8 @@ static void why_queued(struct core *c, struct cjob *j, cJSON *body, cJSON *waits
 	json_add_u64(body, "free_instances", r.free_instances);
 	json_add_u64(body, "possible_instances", r.possible_instances);
 	text_add(t, "%s", r.text);
-	if (r.why == SCHED_IMPOSSIBLE || r.why == SCHED_NO_NODES)
-		add_closed(c, t);
+	if (r.why == SCHED_IMPOSSIBLE || r.why == SCHED_NO_NODES || r.why == SCHED_BUSY)
+		add_closed(c, r.why == SCHED_BUSY, t);
 	if (r.why == SCHED_RESERVED || r.why == SCHED_BUSY)
 		add_reserved(c, j->r.id, t);
 	if (r.ahead && r.why != SCHED_DEPENDS && r.why != SCHED_NEVER)
@@ -193,8 +197,8 @@ static void why_nodes(struct core *c, const struct cjob *j, cJSON *waits, enum p
 			continue;
 		}
 		text_add(t, "%s%s", named++ ? ", " : verb, p->node);
-		if (!n || !n->connected)
-			text_add(t, " (not connected)");
+		if (!n || !n->connected || node_outdated(n))
+			text_add(t, n && n->connected ? " (gets no orders: upgrade its agent)" : " (not connected)");
 		else
 			add_progress(&j->act->rt[i], t);
 	}
@@ -214,7 +218,7 @@ static void add_silence(const struct core *c, const struct cnode *n, struct text
 	             : "");
 }
 
-/* Adds silent nodes of the job: the states of their ranks are old. */
+/* Adds nodes of the job that are not heard or not understood: the states of their ranks are old. */
 static void why_silent(const struct core *c, const struct cjob *j, struct text *t)
 {
 	const struct attempt_rec *a = j->r.att;
@@ -222,10 +226,13 @@ static void why_silent(const struct core *c, const struct cjob *j, struct text *
 	for (uint32_t i = 0, named = 0; i < a->n_places && named < 4; i++) {
 		const struct cnode *n = node_by_id(c, a->places[i].node_id);
 
-		if (place_over(a->places[i].state) || !n || n->r.state != NODE_UP || n->connected)
+		if (place_over(a->places[i].state) || !n || n->r.state != NODE_UP)
 			continue;
-		text_add(t, "; node %s is ", n->name);
-		add_silence(c, n, t);
+		if (n->connected && !node_outdated(n))
+			continue;
+		text_add(t, "; node %s %s", n->name, n->connected ? "gets no orders: upgrade its agent" : "is ");
+		if (!n->connected)
+			add_silence(c, n, t);
 		named++;
 	}
 }
@@ -353,6 +360,8 @@ static const char *shown_state(const struct core *c, const struct cnode *n)
 		return state_name(STATE_NODE, (int)n->r.state);
 	if (!n->connected)
 		return "down";
+	if (node_outdated(n))
+		return "incompatible";
 	if (!n->synced)
 		return "connecting";
 	return reserve_maintains(c, n->name) ? "maintenance" : n->r.drain ? "drained" : "up";
@@ -362,6 +371,8 @@ static void shown_reason(const struct core *c, const struct cnode *n, struct tex
 {
 	TEXT(health);
 
+	if (node_outdated(n))
+		node_outdated_text(n, t);
 	if (n->r.state == NODE_UP && (!n->connected || node_may_run_alone(c, n)))
 		add_silence(c, n, t);
 	if (own_reason(n))
@@ -396,6 +407,10 @@ static cJSON *node_json(const struct core *c, const struct cnode *n)
 	cJSON_AddItemToObject(o, "reservations", reservations);
 	cJSON_AddBoolToObject(o, "connected", n->connected);
 	cJSON_AddBoolToObject(o, "drain", n->r.drain);
+	if (n->version)
+		json_add_u64(o, "protocol", n->version);
+	else
+		cJSON_AddNullToObject(o, "protocol");
 	json_add_str(o, "address", n->inv.address ? n->inv.address : "");
 	json_add_str(o, "instance_type", n->inv.instance_type ? n->inv.instance_type : "");
 	json_add_u64(o, "cpus", n->inv.cpus);

@@ -8,6 +8,7 @@
 #include "common/base/hashtable.h"
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"
+#include "common/net/wire.h"
 #include "controller/record/cluster.h"
 #include "controller/record/inventory.h"
 #include "controller/record/states.h"
@@ -119,4 +120,21 @@ int node_skewed(const struct cnode *n)
 	int64_t off = n->ahead_us < 0 ? -n->ahead_us : n->ahead_us;
 
 	return n->ahead_error_us && (uint64_t)off > SKEW_LARGE_US + n->ahead_error_us;
+}
+
+int node_outdated(const struct cnode *n)
+{
+	return n->connected && n->version && !wire_settle(n->version);
+}
+
+const char *node_outdated_text(const struct cnode *n, struct text *t)
+{
+	unsigned present = wire_present();
+
+	text_add(
+	    t,
+	    "upgrade %s: the agent speaks version %u of the protocol, hearthd %u and %u; its ranks go on, but it "
+	    "gets no orders",
+	    n->version < present ? "this agent" : "hearthd", n->version, present - 1, present);
+	return t->at;
 }

@@ -8,6 +8,7 @@
 #define HEARTH_CONTROLLER_STATE_NODE_TABLE_H
 
 #include "common/base/hashtable.h"
+#include "common/base/text.h"
 #include "controller/record/cluster.h"
 #include "controller/record/health.h"
 #include "controller/record/inventory.h"
@@ -53,7 +54,9 @@ struct cnode { /* begins with its record; core->records holds both */
 	struct stale *stale;
 	struct cjob **jobs; /* that have a launch here which is not cleaned */
 	uint32_t n_jobs, cap_jobs;
-	uint64_t instance; /* random number of the agent's process, 0 unknown */
+	uint64_t instance;      /* random number of the agent's process, 0 unknown */
+	uint32_t version;       /* of the protocol, as its agent offered it; 0 unknown */
+	uint32_t outdated_said; /* version of which the event was posted */
 	struct health health;
 	uint32_t sched_health; /* the level that the scheduler has */
 	uint8_t changed;       /* NODE_CHANGED...: not reported to the scheduler yet */
@@ -86,6 +89,11 @@ void node_job_del(struct cnode *n, const struct cjob *j);
 uint64_t node_time(const struct cnode *n, uint64_t us);
 /* 1: its clock is certainly off by more than a second. */
 int node_skewed(const struct cnode *n);
+/* 1: connected, but its agent and hearthd have no version of the protocol in common. The agent renews its
+ * lease and its ranks go on; it gets no orders, and its reports are not understood. */
+int node_outdated(const struct cnode *n);
+/* What to do about that: "upgrade this agent: ...". */
+const char *node_outdated_text(const struct cnode *n, struct text *t);
 void told_fini(struct told *t);
 
 #endif

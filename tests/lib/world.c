@@ -509,7 +509,7 @@ int world_join(struct world *w, const char *node)
 
 uint64_t world_agent_connect(struct world *w, const char *node)
 {
-	struct wm_hello h = {.version = WIRE_VERSION,
+	struct wm_hello h = {.version = w->version ? w->version : WIRE_VERSION,
 	                     .role = ROLE_CONTROL,
 	                     .node = (char *)(uintptr_t)node,
 	                     .cert_pem = (char *)(uintptr_t) "cert",

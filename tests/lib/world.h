@@ -43,6 +43,7 @@ struct world {
 	const char *type;             /* of nodes that give their inventory from now on; NULL "box" */
 	double price;                 /* of these, USD an hour */
 	const char *const *labels;    /* of nodes that come; NULL-terminated */
+	uint32_t version;             /* of the protocol, of agents that connect; 0: the present one */
 	uint64_t n_commits, next_session, next_frame;
 	/* the last answer */
 	int n_requests, n_replies, status;

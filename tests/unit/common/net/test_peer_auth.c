@@ -230,7 +230,22 @@ static void test_replay(void)
 	h->version = 99;
 	raw_send(&r, WM_HELLO, h);
 	ok(raw_frame(&r, &f), "challenge");
-	expect_refused(&r, "version 99");
+	expect_refused(&r, "signature does not fit"); /* the version alone is accepted */
+	raw_close(&r);
+	UNTIL(!s.end.peer);
+	raw_connect(&r, &s);
+	h->role = ROLE_BULK;
+	raw_send(&r, WM_HELLO, h);
+	ok(raw_frame(&r, &f), "challenge");
+	expect_refused(&r, "speaks version 99 of the protocol, hearthd versions 2 and 3: upgrade hearthd");
+	raw_close(&r);
+	UNTIL(!s.end.peer);
+	raw_connect(&r, &s);
+	h->role = ROLE_CONTROL;
+	h->version = WIRE_OLDEST - 1;
+	raw_send(&r, WM_HELLO, h);
+	ok(raw_frame(&r, &f), "challenge");
+	expect_refused(&r, "upgrade this agent");
 	raw_close(&r);
 	UNTIL(!s.end.peer);
 	raw_connect(&r, &s);

@@ -129,11 +129,11 @@ static void test_challenges(struct buf *b)
 {
 	begin(b);
 	put_challenge(b, WIRE_VERSION + 1, WIRE_VERSION + 2, 32);
-	fails(b, ERR_UNSUPPORTED, "hearthd speaks versions 3 to 4 of the protocol, this agent version 2",
-	      "a newer hearthd");
+	fails(b, ERR_UNSUPPORTED, "this agent speaks 2 and 3: upgrade this agent",
+	      "a hearthd that accepts newer agents only");
 	begin(b);
-	put_challenge(b, 0, WIRE_VERSION - 1, 32);
-	fails(b, ERR_UNSUPPORTED, "hearthd speaks versions 0 to 1 of the protocol", "an older one");
+	put_challenge(b, 0, WIRE_OLDEST - 1, 32);
+	fails(b, ERR_UNSUPPORTED, "hearthd accepts versions 0 to 1 of the protocol", "one that is too old");
 	begin(b);
 	put_challenge(b, WIRE_VERSION, WIRE_VERSION, 15);
 	fails(b, ERR_PROTOCOL, "a nonce of 15 bytes", "a nonce that may have been used before");
@@ -143,7 +143,7 @@ static void test_challenges(struct buf *b)
 	begin(b);
 	put_challenge(b, WIRE_VERSION, WIRE_VERSION, 32);
 	put_welcome(b, WIRE_VERSION - 1);
-	fails(b, ERR_PROTOCOL, "settled on version 1, which was not offered", "a welcome in another version");
+	fails(b, ERR_PROTOCOL, "settled on version 2, which was not offered", "a welcome in another version");
 }
 
 static void test_order(struct buf *b)
@@ -191,6 +191,45 @@ static void test_order(struct buf *b)
 		like(c.why.text, "frame is not allowed here", c.why.text);
 		is_int(c.n_msgs, 0, "which is not handed on");
 		buf_fini(&whole);
+	}
+}
+
+/* What hearthd offers, what the agent makes of it, and what it speaks then. */
+static void test_versions(struct buf *b)
+{
+	static const struct {
+		unsigned min, max, welcome, speaks;
+		const char *what;
+	} cases[] = {
+	    {WIRE_OLDEST, WIRE_VERSION, WIRE_VERSION, WIRE_VERSION, "a hearthd of the same version"},
+	    {WIRE_VERSION - 1, WIRE_VERSION - 1, WIRE_VERSION - 1, WIRE_VERSION - 1, "the one before"},
+	    {WIRE_OLDEST, WIRE_VERSION + 1, WIRE_VERSION, WIRE_VERSION, "the next one"},
+	    {WIRE_OLDEST, WIRE_VERSION + 2, 0, 0, "one that is two versions ahead"},
+	};
+	struct wm_ack ack = {0};
+	struct wm_beat_ack beat_ack = {.seq = 1};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct end c;
+
+		begin(b);
+		put_challenge(b, cases[i].min, cases[i].max, 32);
+		put_welcome(b, cases[i].welcome);
+		put(b, WM_ACK, &ack);
+		/* A frame of a type that nobody here knows. */
+		buf_put_u32(b, 5);
+		buf_put_u16(b, cases[i].speaks ? WM_ACK : 9999);
+		buf_put_u16(b, 0);
+		buf_put_u64(b, 0);
+		buf_put(b, "12345", 5);
+		put(b, WM_BEAT_ACK, &beat_ack);
+		talk(&c, ROLE_CONTROL, b, 7, 1);
+		ok(c.opened == 1, "%s: open (%s)", cases[i].what, c.why.text);
+		is_int(c.n_msgs, 1, "one message is understood");
+		is_int(c.last_type, cases[i].speaks ? WM_ACK : WM_BEAT_ACK,
+		       cases[i].speaks ? "an acknowledgement" : "the answer to a beat, nothing else");
+		ok(!c.peer || peer_version(c.peer) == cases[i].speaks, "version");
+		peer_destroy(c.peer);
 	}
 }
 
@@ -415,6 +454,7 @@ int main(void)
 	buf_init(&b, 1 << 16);
 	test_challenges(&b);
 	test_order(&b);
+	test_versions(&b);
 	test_refused(&b);
 	test_torn(&b);
 	test_upgrades(&b);

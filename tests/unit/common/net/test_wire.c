@@ -77,8 +77,8 @@ static struct wire_shared *rnd_shared(void)
 static void *new_message(uint16_t type)
 {
 	switch (type) {
-#define FIELD(kind, name) FILL_##kind(m->name);
-#define M(num, NAME, name, from, phase)                                                                      \
+#define FIELD(kind, name, ...) FILL_##kind(m->name);
+#define M(num, NAME, name, from, phase, since)                                                               \
 	case num: {                                                                                              \
 		struct wm_##name *m = xcalloc(1, sizeof(*m));                                                        \
 		WM_##NAME##_F(FIELD) return m;                                                                       \
@@ -92,7 +92,7 @@ static void *new_message(uint16_t type)
 }
 
 static const uint16_t types[] = {
-#define M(num, NAME, name, from, phase) num,
+#define M(num, NAME, name, from, phase, since) num,
     WIRE_MESSAGES(M)
 #undef M
 };
@@ -362,15 +362,32 @@ static void test_table(void)
 	wire_free(WM_PREPARE, NULL);
 }
 
+/* "a U8@, b STR@3, " becomes "a U8, b STR (since 3)". */
+static char *fields_text(const char *s)
+{
+	char *text = xstrdup("");
+
+	while (*s) {
+		size_t name = strcspn(s, "@"), since = strcspn(s + name + 1, ",");
+		char *longer = xasprintf("%s%s%.*s%s%.*s%s", text, *text ? ", " : "", (int)name, s,
+		                         since ? " (since " : "", (int)since, s + name + 1, since ? ")" : "");
+
+		free(text);
+		text = longer;
+		s += name + 1 + since + 2; /* "@", the mark, ", " */
+	}
+	return text;
+}
+
 /* docs/spec/02-wire.md has a row for each message, with its fields in order. */
 static void test_document(void)
 {
 	static const struct {
-		unsigned num;
+		unsigned num, since;
 		const char *name, *fields;
 	} rows[] = {
-#define FIELD(kind, name)               #name " " #kind ", "
-#define M(num, NAME, name, from, phase) {num, #name, WM_##NAME##_F(FIELD)},
+#define FIELD(kind, name, ...)                 #name " " #kind "@" #__VA_ARGS__ ", "
+#define M(num, NAME, name, from, phase, since) {num, since, #name, WM_##NAME##_F(FIELD)},
 	    WIRE_MESSAGES(M)
 #undef M
 #undef FIELD
@@ -387,13 +404,20 @@ static void test_document(void)
 	}
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		char *head = xasprintf("| %u | %s | ", rows[i].num, rows[i].name), *at = strstr(text, head);
-		char *fields = xstrndup(rows[i].fields, strlen(rows[i].fields) - 2),
-		     *found = at ? strstr(at, fields) : NULL;
+		char *fields = fields_text(rows[i].fields), *found = at ? strstr(at, fields) : NULL;
+		char *since = xasprintf("Since version %u.", rows[i].since);
+		char *line = at ? xstrndup(at, strcspn(at, "\n")) : xstrdup("");
 
 		if (!found || memchr(at, '\n', (size_t)(found - at))) {
 			tap_diag("no row like: %s... | %s |", head, fields);
 			missing++;
 		}
+		if (rows[i].since > 2 && !strstr(line, since)) {
+			tap_diag("the row of %s lacks: %s", rows[i].name, since);
+			missing++;
+		}
+		free(since);
+		free(line);
 		free(head);
 		free(fields);
 	}
@@ -521,7 +545,7 @@ static void test_tail(void)
 		buf_init(&whole, WIRE_MAX_BODY);
 		buf_init(&front, WIRE_MAX_BODY);
 		encode(WM_PREPARE, &p, 3, &whole);
-		is_int(wire_encode_front(WM_PREPARE, &p, 3, &front, &tail, &e), 0, "the front");
+		is_int(wire_encode_front(WIRE_ALL, WM_PREPARE, &p, 3, &front, &tail, &e), 0, "the front");
 		ok(!tail == (size < 4096), "shared bytes stay apart when they are many (%zu)", size);
 		if (tail)
 			memcpy(({

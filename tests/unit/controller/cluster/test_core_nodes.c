@@ -506,6 +506,76 @@ static void test_peers(void)
 	world_end_well(w);
 }
 
+/* An agent that speaks no version of hearthd's: its lease is renewed and its ranks go on, with no orders. */
+static void test_outdated(uint32_t version, const char *what)
+{
+	struct world *w = world_create(61);
+	uint64_t id, waits;
+	unsigned beats_sent;
+
+	world_agent_up(w, "a", 1, 4);
+	world_agent_up(w, "b", 1, 4);
+	id = run_two(w);
+	w->version = version;
+	core_agent_down(w->core, "a", node_find(w->core, "a")->session, "upgraded hearthd");
+	world_agent_connect(w, "a");
+	world_turn(w);
+	world_forget(w);
+	is_str(cJSON_GetStringValue(shown(w, "a", "state")), "incompatible", "the node is shown as incompatible");
+	like(cJSON_GetStringValue(shown(w, "a", "reason")), what, "with the next step");
+	is_int((int64_t)cJSON_GetNumberValue(shown(w, "a", "protocol")), version, "and its version");
+	is_int((int64_t)cJSON_GetNumberValue(shown(w, "b", "protocol")), WIRE_VERSION,
+	       "the other has the present one");
+	if (version < WIRE_VERSION)
+		golden("hearthd/nodes-upgrade-this-agent", cJSON_GetStringValue(shown(w, "a", "reason")),
+		       "upgrade this agent", "1", "2", "3");
+	beats(w, "ab", 120);
+	beats_sent = world_count(w, "a", WM_BEAT_ACK);
+	ok(beats_sent >= 120, "each of its beats is answered (%u)", beats_sent);
+	is_str(world_status(w, id), "running", "for many leases, and its job runs");
+	waits = world_submit(w, TWO);
+	is_str(world_status(w, waits), "queued", "it gets no new job");
+	world_request(w, REQ_WHY, waits, NULL, NULL);
+	like(world_text(w, "text"), "a (upgrade its agent)", "and the job that waits says why");
+	world_request(w, REQ_WHY, id, NULL, NULL);
+	like(world_text(w, "text"), "node a gets no orders: upgrade its agent", "the job that runs, too");
+	world_request(w, REQ_STOP, id, NULL, "{}");
+	world_turn(w);
+	is_int(world_count(w, "a", WM_KILL), 0, "no order is sent to it");
+	is_int(world_count(w, "b", WM_KILL), 1, "the other node gets it");
+	/* Upgraded: it reports all, and gets what it missed. */
+	w->version = WIRE_VERSION - 1;
+	core_agent_down(w->core, "a", node_find(w->core, "a")->session, "upgraded");
+	world_agent_connect(w, "a");
+	world_msg(w, "a", 0, WM_SYNC_BEGIN, &(struct wm_sync_begin){.instance = 2, .launches = 1});
+	world_launch(w, "a", id, 1, LAUNCH_RUNNING, 0, NULL);
+	world_msg(w, "a", 0, WM_SYNC_END, &(struct wm_sync_end){.instance = 2});
+	world_turn(w);
+	is_int(world_count(w, "a", WM_KILL), 1, "an agent of the version before gets its orders");
+	world_end_well(w);
+}
+
+/* Its jobs may run elsewhere, and it understands no order to end its ranks: its lease is not renewed. */
+static void test_outdated_lost(void)
+{
+	struct world *w = world_create(62);
+
+	world_agent_up(w, "a", 1, 4);
+	world_agent_up(w, "b", 1, 4);
+	world_agent_up(w, "c", 1, 4);
+	beats(w, "abc", 13);
+	core_agent_down(w->core, "a", node_find(w->core, "a")->session, "cut");
+	beats(w, "bc", 60);
+	is_int(node_find(w->core, "a")->r.state, NODE_LOST, "a node is lost");
+	w->version = WIRE_VERSION + 2;
+	world_agent_connect(w, "a");
+	world_forget(w);
+	beats(w, "abc", 3);
+	is_int(world_count(w, "a", WM_BEAT_ACK), 0, "a lost node that cannot be given orders is not answered");
+	is_int(world_count(w, "b", WM_BEAT_ACK), 3, "others are");
+	world_end_well(w);
+}
+
 int main(void)
 {
 	test_join();
@@ -525,5 +595,8 @@ int main(void)
 	test_old_epoch();
 	test_drain();
 	test_peers();
+	test_outdated(WIRE_VERSION - 2, "upgrade this agent");
+	test_outdated(WIRE_VERSION + 1, "upgrade hearthd");
+	test_outdated_lost();
 	return tap_done();
 }
