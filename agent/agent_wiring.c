@@ -22,13 +22,6 @@ static void rsh_send(uint16_t type, const void *msg, void *arg)
 
 static const struct rshd_ops rshd_ops = {.send = rsh_send};
 
-static void answer_peer(struct wm_peer_answer *m, void *arg)
-{
-	guard_answer(((struct agent *)arg)->guard, m);
-}
-
-static const struct peerport_ops peerport_ops = {.answer = answer_peer};
-
 static void guard_dials(void *arg)
 {
 	session_dial_now(((struct agent *)arg)->session);
@@ -55,7 +48,7 @@ static int wire_neighbours(struct agent *a, struct err *e)
 {
 	struct guard_parts parts = {.env = &a->env, .boot_id = a->host.boot_id, .launches = a->launches};
 
-	a->peerport = peerport_create(&a->env, &a->identity, &peerport_ops, a, e);
+	a->peerport = peerport_create(&a->env, &a->identity, e);
 	if (!a->peerport)
 		return -1;
 	parts.peerport = a->peerport;

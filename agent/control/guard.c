@@ -34,7 +34,7 @@ struct guard {
 	struct loop_timer *timer; /* the lease's end, then a round's end */
 	struct strv peers;        /* without this one */
 	struct ask *asks;         /* of the round, one for each peer */
-	uint32_t n_asked, next, open, reached, hearing;
+	uint32_t n_asked, next, open, reached, silent, hearing;
 	uint64_t saved_us, peers_gen;
 };
 
@@ -45,7 +45,21 @@ static uint64_t now_us(const struct guard *g)
 	return clock_boot_us(g->parts.env->clock);
 }
 
-static void arm_timer(struct guard *g)
+/* Tests have no port. */
+static void publish_lease(struct guard *g)
+{
+	if (g->parts.peerport)
+		peerport_publish(g->parts.peerport, &g->lease);
+}
+
+static void publish_peers(struct guard *g)
+{
+	if (g->parts.peerport)
+		peerport_know(g->parts.peerport, &g->peers);
+}
+
+/* Follows each change of the lease. */
+static void lease_changed(struct guard *g)
 {
 	uint64_t next = lease_next_us(&g->lease), now = now_us(g);
 
@@ -53,6 +67,7 @@ static void arm_timer(struct guard *g)
 		loop_timer_cancel(g->timer);
 	else
 		loop_timer_arm(g->timer, next > now ? next - now : 0);
+	publish_lease(g);
 }
 
 static void end_questions(struct guard *g)
@@ -72,8 +87,8 @@ static void round_over(struct guard *g)
 	if (g->lease.phase != LEASE_ASKING)
 		return;
 	v = lease_decide(&g->lease, now_us(g), known, g->reached, g->hearing);
-	log_warn("event=lease_out known=%u reached=%u hearing=%u final=%d verdict=\"%s\"", known, g->reached,
-	         g->hearing, g->lease.phase != LEASE_UNCONFIRMED,
+	log_warn("event=lease_out known=%u reached=%u silent=%u hearing=%u final=%d verdict=\"%s\"", known,
+	         g->reached, g->silent, g->hearing, g->lease.phase != LEASE_UNCONFIRMED,
 	         known ? lease_verdict_text(v) : "no other agent is known: the controller is down, carry on");
 	end_questions(g);
 	if (g->lease.phase == LEASE_LOST && !FAULT("mistake.no_fence")) {
@@ -81,16 +96,17 @@ static void round_over(struct guard *g)
 		g->ops->fenced(g->arg); /* one that was made meanwhile has said COLLECT already */
 	} else if (g->lease.phase == LEASE_UNCONFIRMED)
 		g->ops->dial_now(g->arg);
-	arm_timer(g);
+	lease_changed(g);
 }
 
-static void on_answer(const struct wm_peer_answer *m, void *arg)
+static void on_answer(const struct wm_peer_answer *m, enum peer_reach reach, void *arg)
 {
 	struct ask *ask = arg;
 	struct guard *g = ask->g;
 
 	ask->q = NULL;
 	g->open--;
+	g->silent += reach == PEER_SILENT;
 	if (m) {
 		g->reached++;
 		g->hearing += lease_peer_hears(g->lease.lease_ms, m->has_controller, m->ack_age_ms) ? 1u : 0u;
@@ -128,14 +144,15 @@ static void on_timer(void *arg)
 		/* Nothing to fence; whoever is launched later was ordered by a controller that is heard. */
 		lease_tick(&g->lease, now_us(g));
 		lease_decide(&g->lease, now_us(g), 0, 0, 0);
-		arm_timer(g);
+		lease_changed(g);
 		return;
 	}
 	if (!lease_tick(&g->lease, now_us(g))) {
-		arm_timer(g);
+		lease_changed(g);
 		return;
 	}
-	g->reached = g->hearing = g->next = g->open = 0;
+	g->reached = g->silent = g->hearing = g->next = g->open = 0;
+	publish_lease(g);
 	g->n_asked = (uint32_t)g->peers.n;
 	g->asks = xcalloc(g->n_asked + 1, sizeof(g->asks[0]));
 	/* The round ends a little after its questions: those that were not asked by then count as not reached. */
@@ -227,7 +244,8 @@ struct guard *guard_create(const struct guard_parts *parts, const struct guard_o
 	g->timer = loop_timer_create(parts->env->loop, on_timer, g);
 	load_lease(g);
 	load_peers(g);
-	arm_timer(g);
+	publish_peers(g);
+	lease_changed(g);
 	return g;
 }
 
@@ -255,7 +273,7 @@ void guard_ack(struct guard *g, uint64_t sent_us, uint32_t lease_ms)
 	if (now - g->saved_us >
 	    (uint64_t)g->lease.lease_ms * 100) /* a tenth of a lease: more would be writing for nothing */
 		save_lease(g, now);
-	arm_timer(g);
+	lease_changed(g);
 }
 
 void guard_peers(struct guard *g, const struct wire_strv *peers, uint64_t gen)
@@ -271,15 +289,11 @@ void guard_peers(struct guard *g, const struct wire_strv *peers, uint64_t gen)
 		if (strncmp(peers->v[i], g->parts.env->cfg.node, self) != 0 || peers->v[i][self] != ' ')
 			strv_add(&g->peers, peers->v[i]);
 	save_peers(g);
+	publish_peers(g);
 	g->peers_gen = gen;
 }
 
 uint64_t guard_peers_gen(const struct guard *g)
 {
 	return g->peers_gen;
-}
-
-void guard_answer(struct guard *g, struct wm_peer_answer *m)
-{
-	m->has_controller = (uint8_t)lease_has_controller(&g->lease, now_us(g), &m->ack_age_ms);
 }

@@ -20,7 +20,7 @@ struct guard_parts {
 	struct agent_env *env;
 	const char *boot_id;
 	struct launches *launches;
-	struct peerport *peerport;
+	struct peerport *peerport; /* gets each change of lease and peers; NULL none */
 };
 struct guard_ops {
 	void (*dial_now)(void *arg); /* the controller is missed: the session dials without waiting */
@@ -33,6 +33,5 @@ void guard_destroy(struct guard *g);
 void guard_ack(struct guard *g, uint64_t sent_us, uint32_t lease_ms);
 void guard_peers(struct guard *g, const struct wire_strv *peers, uint64_t gen); /* "name address:port" */
 uint64_t guard_peers_gen(const struct guard *g); /* of the list in use; 0 none, or from an earlier run */
-void guard_answer(struct guard *g, struct wm_peer_answer *m); /* fills the answer for a peer, except node */
 
 #endif

@@ -1,32 +1,46 @@
 /*
  * peerport: agents ask each other whether they hear hearthd: TLS with both certificates, one question a
  * connection, PEER_ASK and PEER_ANSWER. The certificate of the asked agent must have the name that
- * hearthd's list gives.
+ * hearthd's list gives. peerdoor.h is the answering side.
+ *
+ * A question fails only when its time is over. Until then peerport opens further connections: soon when one
+ * is refused or closed, and beside one that stays silent. The asked port may be crowded by strangers, or its
+ * agent may start again.
  */
 #ifndef HEARTH_AGENT_CONTROL_PEERPORT_H
 #define HEARTH_AGENT_CONTROL_PEERPORT_H
 
 #include "agent/base/agent_env.h"
+#include "agent/control/lease.h"
 #include "common/base/err.h"
+#include "common/base/strutil.h"
 #include "common/net/wire_msg.h"
 #include <stdint.h>
 
 struct peerport;
 struct peer_question;
 
-struct peerport_ops {
-	void (*answer)(struct wm_peer_answer *m, void *arg); /* fills it; node is left alone */
+enum peer_reach {
+	PEER_AWAY,     /* no connection: no machine, or no agent on it */
+	PEER_SILENT,   /* something accepted a connection, and did not answer */
+	PEER_ANSWERED, /* the agent itself, by its certificate */
 };
+
 /* Listens on cfg.address:cfg.peer_port (0 any). */
-struct peerport *peerport_create(struct agent_env *env, const struct agent_identity *identity,
-                                 const struct peerport_ops *ops, void *arg, struct err *e);
+struct peerport *peerport_create(struct agent_env *env, const struct agent_identity *identity, struct err *e);
 void peerport_destroy(struct peerport *p);
 uint32_t peerport_number(const struct peerport *p); /* the port as bound */
+/* What others that ask hear from now on. */
+void peerport_publish(struct peerport *p, const struct lease *l);
+/* The agents that hearthd named, "name address:port" each: their connections come before those of strangers.
+ */
+void peerport_know(struct peerport *p, const struct strv *peers);
 
-/* Asks a peer, "name address:port". done is called once, after this returns; m NULL: no answer. The question
- * is freed after it. Returns NULL for an invalid text. */
+/* Asks a peer, "name address:port". done is called once, after this returns; m is NULL without an answer. The
+ * question is freed after it. Returns NULL for an invalid text. */
+typedef void (*peer_reply_fn)(const struct wm_peer_answer *m, enum peer_reach reach, void *arg);
 struct peer_question *peer_question_ask(struct peerport *p, const char *peer, uint32_t timeout_ms,
-                                        void (*done)(const struct wm_peer_answer *m, void *arg), void *arg);
+                                        peer_reply_fn done, void *arg);
 void peer_question_cancel(struct peer_question *q); /* done is not called; NULL allowed */
 
 #endif

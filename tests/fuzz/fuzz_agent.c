@@ -187,14 +187,12 @@ static void fuzz_guard(const uint8_t *data, size_t n)
 {
 	const uint8_t *cut = memchr(data, 0, n);
 	size_t first = cut ? (size_t)(cut - data) : n;
-	struct wm_peer_answer m = {0};
 	struct guard *g;
 
 	put_file(run, "lease", data, first);
 	put_file(run, "peers", cut ? cut + 1 : data, cut ? n - first - 1 : 0);
 	g = agentkit_guard(agent);
-	guard_answer(g, &m);
-	NEVER(m.has_controller > 1);
+	NEVER(guard_peers_gen(g) != 0); /* hearthd sends the list again */
 	guard_destroy(g);
 }
 

@@ -546,8 +546,13 @@ struct peer_question {
 	uint64_t until;
 	int answered;
 	struct wm_peer_answer answer;
-	void (*done)(const struct wm_peer_answer *m, void *arg);
+	peer_reply_fn done;
 	void *arg;
+};
+
+struct peerport {
+	struct loop *loop;
+	struct lease lease; /* as published */
 };
 
 static int apart(const struct sim_node *a, const struct sim_node *b)
@@ -559,7 +564,7 @@ static int apart(const struct sim_node *a, const struct sim_node *b)
 
 static void question_done(struct peer_question *q, const struct wm_peer_answer *m)
 {
-	void (*done)(const struct wm_peer_answer *m, void *arg) = q->done;
+	peer_reply_fn done = q->done;
 	struct wm_peer_answer copy;
 	void *arg = q->arg;
 
@@ -567,7 +572,7 @@ static void question_done(struct peer_question *q, const struct wm_peer_answer *
 		copy = *m;
 	loop_timer_destroy(q->timer);
 	free(q);
-	done(m ? &copy : NULL, arg);
+	done(m ? &copy : NULL, m ? PEER_ANSWERED : PEER_AWAY, arg);
 }
 
 static void on_question(void *arg)
@@ -583,28 +588,22 @@ static void on_question(void *arg)
 	} else if (apart(q->from, to) || !to->powered || (to->loop && simloop_frozen(to->loop) > now)) {
 		loop_timer_arm(q->timer, q->until - now < 50000 ? q->until - now : 50000);
 	} else if (!to->agent) {
-		question_done(q, NULL); /* refused */
+		loop_timer_arm(q->timer, q->until - now < 50000 ? q->until - now : 50000); /* refused: asks again */
 	} else {
 		sim_enter(to);
-		guard_answer(to->agent->guard, &q->answer);
+		q->answer.has_controller = (uint8_t)lease_has_controller(
+		    &to->agent->peerport->lease, clock_boot_us(&to->clock), &q->answer.ack_age_ms);
 		sim_enter(q->from);
 		q->answered = 1;
 		loop_timer_arm(q->timer, latency(q->from));
 	}
 }
 
-struct peerport {
-	struct loop *loop;
-};
-
-struct peerport *peerport_create(struct agent_env *env, const struct agent_identity *identity,
-                                 const struct peerport_ops *ops, void *arg, struct err *e)
+struct peerport *peerport_create(struct agent_env *env, const struct agent_identity *identity, struct err *e)
 {
 	struct peerport *p = xcalloc(1, sizeof(*p));
 
 	(void)identity;
-	(void)ops;
-	(void)arg;
 	(void)e;
 	p->loop = env->loop;
 	return p;
@@ -621,8 +620,19 @@ uint32_t peerport_number(const struct peerport *p)
 	return 7000;
 }
 
+void peerport_publish(struct peerport *p, const struct lease *l)
+{
+	p->lease = *l;
+}
+
+void peerport_know(struct peerport *p, const struct strv *peers)
+{
+	(void)p;
+	(void)peers;
+}
+
 struct peer_question *peer_question_ask(struct peerport *p, const char *peer, uint32_t timeout_ms,
-                                        void (*done)(const struct wm_peer_answer *m, void *arg), void *arg)
+                                        peer_reply_fn done, void *arg)
 {
 	struct peer_question *q;
 	struct sim_node *to = NULL;

@@ -1,0 +1,30 @@
+/*
+ * peerdoor: the answering side of the peer port: TLS with both certificates, PEER_ASK, PEER_ANSWER.
+ *
+ * It has a thread of its own. Strangers who flood the port cost the agent's loop nothing, and a slow turn of
+ * that loop delays no answer. The thread knows only what peerdoor_publish and peerdoor_know give it. A
+ * connection has a second for its handshake and a second for its question; places.h says which connection
+ * leaves when many come.
+ */
+#ifndef HEARTH_AGENT_CONTROL_PEERDOOR_H
+#define HEARTH_AGENT_CONTROL_PEERDOOR_H
+
+#include "agent/base/agent_env.h"
+#include "agent/control/lease.h"
+#include "common/base/err.h"
+#include "common/base/strutil.h"
+#include <stdint.h>
+
+struct peerdoor;
+
+/* Listens on cfg.address:cfg.peer_port (0 any) and starts the thread. */
+struct peerdoor *peerdoor_open(const struct agent_env *env, const struct agent_identity *identity,
+                               struct err *e);
+void peerdoor_close(struct peerdoor *d);            /* NULL allowed */
+uint32_t peerdoor_number(const struct peerdoor *d); /* the port as bound */
+/* What the thread answers from now on. */
+void peerdoor_publish(struct peerdoor *d, const struct lease *l);
+/* The agents that hearthd named, "name address:port" each. */
+void peerdoor_know(struct peerdoor *d, const struct strv *peers);
+
+#endif
