@@ -1,4 +1,7 @@
 /*
+ * This folder has what every other folder stands on: errors, memory, buffers, texts, JSON, time and chance.
+ * It opens no file and waits for nothing.
+ *
  * err: one error value for the whole project.
  *
  * A function that can fail returns 0 or -1 (or NULL) and takes `struct err *e` last. `e` may be

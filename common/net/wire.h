@@ -1,4 +1,6 @@
 /*
+ * This folder carries messages between programs: their table, frames, connections, keys and names.
+ *
  * wire: binary frames between hearthd and hearth-agent, between agents, and between an agent and its shims.
  *
  * Frame: u32 body length | u16 type | u16 reserved (0) | u64 id | body. Big-endian. The length is checked

@@ -1,4 +1,6 @@
 /*
+ * This folder wraps the operating system: files, processes, the event loop, channels between threads.
+ *
  * loop: one event loop of one thread (the only file that includes libevent for timers, descriptors
  * and signals; HTTP and TLS streams have their own files and take the base from loop_base).
  *

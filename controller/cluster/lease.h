@@ -1,4 +1,7 @@
 /*
+ * This folder knows which nodes are alive: beats, peers, inventories, and what a node reports when it
+ * connects. It decides that a node is lost; what that means for an attempt is decided in controller/run.
+ *
  * lease: beats, and the decision that a node is lost (docs/spec/08-lease.md).
  */
 #ifndef HEARTH_CONTROLLER_CLUSTER_LEASE_H

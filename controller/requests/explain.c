@@ -213,8 +213,8 @@ static void add_silence(const struct core *c, const struct cnode *n, struct text
 	text_add(t, "%s for %s%s", n->connected ? "silent" : "not connected",
 	         str_duration(node_silent_us(c, n) / 1000000, span, sizeof(span)),
 	         node_may_run_alone(c, n)
-	             ? "; not declared lost, as it may be carrying on out of sight. When it is "
-	               "certain that it is down: jobctl node lost"
+	             ? "; hearthd does not declare it lost, because its processes may still run. If the "
+	               "machine is certainly down: jobctl node lost"
 	             : "");
 }
 

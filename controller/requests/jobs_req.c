@@ -276,7 +276,7 @@ static int time_of(const cJSON *body, int64_t *out, struct err *e)
 	if (str_parse_duration(v->valuestring, &s, e) < 0)
 		return err_wrap(e, "time");
 	if (s < 1 || s > 1000000000)
-		return err_set(e, ERR_INVALID, "time: at least one second");
+		return err_set(e, ERR_INVALID, "time: expected 1 to 1000000000 seconds");
 	*out = (int64_t)s;
 	return 0;
 }

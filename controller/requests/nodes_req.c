@@ -105,11 +105,12 @@ void req_node_rm(struct core *c, struct request *rq)
 		return;
 	}
 	if (n->n_jobs && !force) {
-		reply_fail(c, rq, ERR_CONFLICT,
-		           "node %s has %u job%s, which may be carrying on out of sight: removing it ends them here "
-		           "and may start them elsewhere. When it is certain that it is down: jobctl node rm --yes "
-		           "%s (in the API: force=1)",
-		           n->name, n->n_jobs, n->n_jobs == 1 ? "" : "s", n->name);
+		reply_fail(
+		    c, rq, ERR_CONFLICT,
+		    "node %s has %u job%s whose processes may still run. Removing the node ends their attempts "
+		    "in hearthd, which may start these jobs on other nodes. If the machine is certainly down: "
+		    "jobctl node rm --yes %s (in the API: force=1)",
+		    n->name, n->n_jobs, n->n_jobs == 1 ? "" : "s", n->name);
 		return;
 	}
 	if (n->n_jobs) /* the administrator confirms that the node is gone, and its ranks with it */

@@ -1,4 +1,6 @@
 /*
+ * This folder takes one attempt from start to end, and makes the members of arrays.
+ *
  * attempt: one attempt of a job, from its placement to its end: orders to its nodes, decisions from its
  * record, the kill on all nodes, and the fate of the job.
  */

@@ -1,4 +1,7 @@
 /*
+ * This folder decides who may have what: it feeds the scheduler library and accounts for queues, money and
+ * reservations. It starts and ends nothing.
+ *
  * alloc: feeds jobs to the scheduler library and returns its decisions.
  */
 #ifndef HEARTH_CONTROLLER_SHARE_ALLOC_H
