@@ -32,8 +32,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define SHIM_VERSION   1     /* present: raise it with the first change of a message or file of shims */
-#define SHIM_OLDEST    1     /* of which shims are still driven, and orders still carried out */
+/* In hello and status, for ever: messages and state files of shims do not change. A new verb gets a new
+ * message, and its version is asked for. */
+#define SHIM_VERSION   1
 #define SHIM_MAX_CONNS 16    /* connections at a time; one more is answered ERR_BUSY */
 #define SHIM_TAIL_MAX  65536 /* bytes of output that the shim itself remembers for SHIM_TAIL */
 #define SHIM_METRICS_FD                                                                                      \

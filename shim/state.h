@@ -17,7 +17,7 @@ int state_decode(const void *data, size_t n, struct shim_state *s, struct err *e
 int launch_decode(const void *data, size_t n, struct shim_launch *l, struct err *e);
 
 #define STATE_MAGIC    0x48535331u /* "HSS1" */
-#define STATE_VERSION  1
+#define STATE_VERSION  1           /* for ever: agents of any version read it */
 #define LAUNCH_MAGIC   0x48534c31u /* "HSL1" */
 #define LAUNCH_VERSION 2
 #define LAUNCH_OLDEST  1 /* that a shim still reads */

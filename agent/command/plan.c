@@ -13,7 +13,6 @@
 #include "common/os/fsutil.h"
 
 #define PLAN_MAX_RANKS SPEC_MAX_RANKS
-#define PLAN_VERSION   1
 #define TAIL_MAX       32u
 
 static int check_lists(const struct wm_prepare *m, const struct wm_gang *g, struct err *e)
@@ -96,7 +95,9 @@ void plan_destroy(struct plan *p)
 
 int plan_save(const struct plan *p, const char *dir, struct err *e)
 {
-	cleanup_free char *path = xasprintf("%s/plan", dir), *tail = xasprintf("plan %d\n", PLAN_VERSION);
+	unsigned layout = wire_layout(WIRE_ALL, WM_PREPARE);
+	cleanup_free char *path = xasprintf("%s/plan", dir),
+	                  *tail = xasprintf("plan %u\n", layout == WIRE_OLDEST ? 1 : layout);
 	struct buf b;
 	int rc;
 
@@ -110,20 +111,20 @@ int plan_save(const struct plan *p, const char *dir, struct err *e)
 	return rc;
 }
 
-/* Behind the message, where agents that knew of no version do not look. None: one of those wrote it. */
-static int check_version(struct buf *b, struct err *e)
+/* Reads the version of the protocol that laid out the message, from behind it. Plans of version 2 say 1, or
+ * nothing. */
+static int read_version(struct buf *b, unsigned *layout, struct err *e)
 {
 	cleanup_free char *tail =
 	    xstrndup((const char *)buf_head(b), buf_left(b) < TAIL_MAX ? buf_left(b) : TAIL_MAX);
-	unsigned version = 0;
+	unsigned newest = wire_layout(WIRE_ALL, WM_PREPARE), version = 1;
 
-	if (!tail[0])
-		return 0;
-	if (sscanf(tail, "plan %u\n", &version) != 1)
+	if (tail[0] && sscanf(tail, "plan %u\n", &version) != 1)
 		return err_set(e, ERR_PROTOCOL, "the end of the plan is damaged");
-	if (version > PLAN_VERSION)
-		return err_set(e, ERR_PROTOCOL, "a newer agent wrote the plan (version %u, this one reads %d)",
-		               version, PLAN_VERSION);
+	if (version > newest)
+		return err_set(e, ERR_UNSUPPORTED, "a newer agent wrote the plan (version %u, this one reads %u)",
+		               version, newest);
+	*layout = version < WIRE_OLDEST ? WIRE_OLDEST : version;
 	return 0;
 }
 
@@ -132,6 +133,7 @@ struct plan *plan_load(const char *dir, struct err *e)
 	cleanup_free char *path = xasprintf("%s/plan", dir);
 	cleanup_free char *data = NULL;
 	struct wire_frame f;
+	unsigned layout = 0;
 	struct buf b;
 	size_t n;
 	void *m;
@@ -139,11 +141,14 @@ struct plan *plan_load(const char *dir, struct err *e)
 	if (fs_read_file(path, WIRE_HEADER_SIZE + WIRE_MAX_BODY + TAIL_MAX, &data, &n, e) < 0)
 		return NULL;
 	buf_view(&b, data, n);
-	if (wire_next(&b, &f, e) != 1 || f.type != WM_PREPARE) {
+	if (n < WIRE_HEADER_SIZE || wire_header_any(buf_head(&b), &f, e) < 0 || f.type != WM_PREPARE ||
+	    n - WIRE_HEADER_SIZE < f.n) {
 		err_set(e, ERR_PROTOCOL, "%s: not a whole plan", path);
 		return NULL;
 	}
-	if (check_version(&b, e) < 0 || wire_decode(WM_PREPARE, f.body, f.n, &m, e) < 0)
+	f.body = buf_head(&b) + WIRE_HEADER_SIZE;
+	buf_skip(&b, WIRE_HEADER_SIZE + (size_t)f.n);
+	if (read_version(&b, &layout, e) < 0 || wire_decode_at(layout, WM_PREPARE, f.body, f.n, &m, e) < 0)
 		return NULL;
 	return plan_create(m, e);
 }

@@ -2,7 +2,8 @@
  * launch_adopt: an agent that starts continues the launches of its predecessor, which it finds in RUN.
  *
  * - No plan and no shims: nothing was started, and the folder is removed.
- * - No plan, or an unreadable one, and shims: the agent ends what may run (unreadable_launch.h).
+ * - No plan, or a damaged one, and shims: the agent ends what may run (unreadable_launch.h).
+ * - A plan or state of a newer agent: the launch goes on, and is reported (unreadable_launch.h).
  * - Another boot id: the machine was restarted. All processes are lost and reported so; then ENDED.
  * - PREPARING: shims and container are ended, and the launch is prepared from the start.
  * - READY, RUNNING: the container is adopted, shims are greeted, logs are followed again.
@@ -343,6 +344,11 @@ struct launch *launch_adopt(struct launch_host *host, const char *key, int *unre
 		return NULL;
 	}
 	if (launch_load(l, &same_boot, e) < 0) {
+		if (e->code == ERR_UNSUPPORTED) {
+			launch_free(l);
+			*unreadable = 1;
+			return NULL;
+		}
 		/* The plan is there, its life is not: it died between the two files, before anything was started. */
 		l->state = LAUNCH_PREPARING;
 		same_boot = 1;

@@ -12,7 +12,8 @@
 #include "common/base/log.h"
 #include "common/os/fsutil.h"
 
-#define LIFE_MAX (2 * 1024 * 1024)
+#define LIFE_MAX     (2 * 1024 * 1024)
+#define LIFE_VERSION 1 /* raise it where an older agent must not go on with such a launch */
 
 static void add_user(cJSON *o, const struct launch_user *u)
 {
@@ -38,6 +39,7 @@ int launch_save(struct launch *l, struct err *why)
 	struct err e = {0};
 	char *text;
 
+	json_add_u64(o, "version", LIFE_VERSION);
 	json_add_str(o, "boot", l->host->boot_id);
 	json_add_u64(o, "state", l->state);
 	json_add_u64(o, "epoch", l->epoch);
@@ -152,9 +154,15 @@ static int load_user(struct launch *l, const cJSON *o, struct err *e)
 static int load_from(struct launch *l, const cJSON *o, int *same_boot, struct err *e)
 {
 	const char *boot = "", *text = NULL, *venv = NULL, *reason = NULL;
-	uint64_t state = 0, cls = 0, grace = 0;
+	uint64_t state = 0, cls = 0, grace = 0, version = LIFE_VERSION;
 	int releasing = 0;
 
+	if (get_u64(o, "version", &version, e) < 0)
+		return -1;
+	if (version > LIFE_VERSION)
+		return err_set(e, ERR_UNSUPPORTED,
+		               "a newer agent wrote its state (version %" PRIu64 ", this one reads %d)", version,
+		               LIFE_VERSION);
 	if (json_get_str(o, "", "boot", &boot, e) < 0 || get_u64(o, "state", &state, e) < 0 ||
 	    get_u64(o, "epoch", &l->epoch, e) < 0 || get_u64(o, "cls", &cls, e) < 0 ||
 	    json_get_str(o, "", "text", &text, e) < 0 || json_get_str(o, "", "venv_bin", &venv, e) < 0 ||

@@ -339,6 +339,7 @@ void launches_stop(struct launches *t, uint32_t grace_ms, const char *why)
 	DL_FOREACH (t->list, l)
 		if (!launch_is_over(l))
 			stop_launch(l, grace_ms, why);
+	unreadable_launches_kill(t->unreadable);
 }
 
 void launches_each(struct launches *t, void (*fn)(struct launch *l, void *arg), void *arg)
@@ -428,7 +429,7 @@ static int adopt_one(const char *name, void *arg)
 		return 0; /* lease, peers, agent.sock, lock */
 	l = launch_adopt(t->host, name, &unreadable, &e);
 	if (!l && unreadable) {
-		unreadable_launches_add(t->unreadable, name, job, attempt, e.text);
+		unreadable_launches_add(t->unreadable, name, job, attempt, &e);
 		return 0;
 	}
 	if (!l) {

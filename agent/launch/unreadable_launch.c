@@ -4,7 +4,7 @@
  *   DIR/rank-0/state ...    shim and process, by pid, start time and boot id
  *   DIR/rank-0/launch ...   the mark that all its processes carry in their environment
  *   DIR/container           control groups, and the holder of the namespaces
- *   DIR/life                the boot id
+ *   DIR/life                the boot id, and the epoch and state of a launch of a newer agent
  *
  * The mark comes from a shim's order or from the environment of a process that the shim started. It makes
  * certain that nothing is left. Without it that is certain only if no shim was ever there, the machine was
@@ -50,6 +50,7 @@ struct unreadable_launch {
 	struct proc_id *ids; /* shims and what they started */
 	uint32_t n_ids;
 	enum launch_state state;
+	int newer;        /* a newer agent wrote it: it goes on until an order or the fence ends it */
 	int unknown_said; /* the log says that it is not known what may run */
 	unsigned quiet;
 	struct unreadable_launch *prev, *next;
@@ -160,12 +161,24 @@ static void find_container(struct unreadable_launch *w, struct launch_host *host
 		w->container = container_adopt(host->env, &p, NULL, NULL, NULL);
 }
 
+/* Its processes run, or may run, as a newer agent wants it. */
+static int goes_on(const struct unreadable_launch *w)
+{
+	return w->newer && w->state >= LAUNCH_PREPARING && w->state <= LAUNCH_RUNNING;
+}
+
+static cJSON *read_life(const struct unreadable_launch *w)
+{
+	cleanup_free char *path = xasprintf("%s/life", w->dir), *text = NULL;
+	size_t n = 0;
+
+	return fs_read_file(path, LIFE_MAX, &text, &n, NULL) < 0 ? NULL : json_parse(text, n, NULL);
+}
+
 /* All that it can know of is of another boot: nothing of it can run. */
 static int was_restarted(const struct unreadable_launch *w, const struct launch_host *host)
 {
-	cleanup_free char *path = xasprintf("%s/life", w->dir), *text = NULL;
 	const char *boot = NULL;
-	size_t n = 0;
 	cJSON *o;
 	int other;
 
@@ -174,9 +187,7 @@ static int was_restarted(const struct unreadable_launch *w, const struct launch_
 			return 0;
 	if (w->n_ids)
 		return 1;
-	if (fs_read_file(path, LIFE_MAX, &text, &n, NULL) < 0)
-		return 0;
-	o = json_parse(text, n, NULL);
+	o = read_life(w);
 	other = o && json_get_str(o, "", "boot", &boot, NULL) == 0 && boot && strcmp(boot, host->boot_id) != 0;
 	cJSON_Delete(o);
 	return other;
@@ -227,13 +238,14 @@ static int kill_left(struct unreadable_launch *w, struct launch_host *host)
 static void report_state(const struct unreadable_launches *ws, const struct unreadable_launch *w)
 {
 	char none[] = "";
-	struct wm_launch_report m = {.job = w->job,
-	                             .attempt = w->attempt,
-	                             .epoch = w->epoch,
-	                             .state = (uint8_t)w->state,
-	                             .phase = none,
-	                             .cls = (uint8_t)(w->state == LAUNCH_ENDED ? RC_NODE_LOST : RC_NONE),
-	                             .text = w->state == LAUNCH_CLEANED ? none : w->text};
+	struct wm_launch_report m = {
+	    .job = w->job,
+	    .attempt = w->attempt,
+	    .epoch = w->epoch,
+	    .state = (uint8_t)w->state,
+	    .phase = none,
+	    .cls = (uint8_t)(w->state == LAUNCH_ENDED && !w->newer ? RC_NODE_LOST : RC_NONE),
+	    .text = w->state == LAUNCH_CLEANED ? none : w->text};
 
 	outbox_put(ws->host->outbox, WM_LAUNCH_REPORT, w->key, &m);
 }
@@ -327,10 +339,36 @@ static struct unreadable_launch *find_unreadable(const struct unreadable_launche
 	return NULL;
 }
 
+/* ---- launches of a newer agent ------------------------------------------------------------------------- */
+
+/* Reports it in the state that its file names. One that was being ended is ended: its order is known. */
+static void let_go_on(struct unreadable_launches *ws, struct unreadable_launch *w)
+{
+	int64_t state = LAUNCH_RUNNING, epoch = 0;
+	cJSON *o = read_life(w);
+
+	if (o) {
+		json_get_i64(o, "", "state", LAUNCH_PREPARING, LAUNCH_CLEANED, &state, NULL);
+		json_get_i64(o, "", "epoch", 0, INT64_MAX, &epoch, NULL);
+	}
+	cJSON_Delete(o);
+	w->epoch = (uint64_t)epoch;
+	set_state(ws, w, state == LAUNCH_STOPPING ? LAUNCH_RUNNING : (enum launch_state)state,
+	          "it goes on, but its logs and its end are not seen here: upgrade this agent");
+}
+
+/* An order or the fence ends it, by its marks and records. */
+static void end_newer(struct unreadable_launches *ws, struct unreadable_launch *w)
+{
+	w->newer = 0;
+	set_state(ws, w, LAUNCH_STOPPING, "it was ordered to end, and what runs of it is being ended");
+	loop_timer_arm(ws->timer, 0);
+}
+
 /* ---- outside ------------------------------------------------------------------------------------------ */
 
 void unreadable_launches_add(struct unreadable_launches *ws, const char *key, uint64_t job, uint32_t attempt,
-                             const char *why)
+                             const struct err *why)
 {
 	struct unreadable_launch *w = xcalloc(1, sizeof(*w));
 
@@ -338,8 +376,13 @@ void unreadable_launches_add(struct unreadable_launches *ws, const char *key, ui
 	w->attempt = attempt;
 	w->key = xstrdup(key);
 	w->dir = xasprintf("%s/%s", ws->host->env->cfg.run_dir, key);
-	w->why = xstrdup(why);
+	w->why = xstrdup(why->text);
+	w->newer = why->code == ERR_UNSUPPORTED && !was_restarted(w, ws->host);
 	DL_APPEND(ws->list, w);
+	if (w->newer) {
+		let_go_on(ws, w);
+		return;
+	}
 	set_state(ws, w, LAUNCH_STOPPING, "what runs of it is being ended");
 	loop_timer_arm(ws->timer, 0);
 }
@@ -365,10 +408,12 @@ int unreadable_launches_order(struct unreadable_launches *ws, uint16_t type, uin
 	if (!w)
 		return 0;
 	w->epoch = epoch;
-	if (type == WM_COLLECT)
+	if (type == WM_KILL && goes_on(w))
+		end_newer(ws, w);
+	else if (type == WM_COLLECT && !w->newer)
 		collect_folder(ws, w);
 	else if (type != WM_NOTE)
-		report_state(ws, w); /* it is being ended, whatever was ordered */
+		report_state(ws, w); /* it goes on or is being ended, whatever was ordered */
 	return 1;
 }
 
@@ -410,7 +455,7 @@ int unreadable_launches_alive(const struct unreadable_launches *ws)
 	const struct unreadable_launch *w;
 
 	DL_FOREACH (ws->list, w)
-		if (w->state == LAUNCH_STOPPING)
+		if (w->state == LAUNCH_STOPPING || goes_on(w))
 			return 1;
 	return 0;
 }
@@ -419,9 +464,12 @@ void unreadable_launches_kill(struct unreadable_launches *ws)
 {
 	struct unreadable_launch *w;
 
-	DL_FOREACH (ws->list, w)
+	DL_FOREACH (ws->list, w) {
+		if (goes_on(w))
+			end_newer(ws, w);
 		if (w->state == LAUNCH_STOPPING)
 			kill_left(w, ws->host);
+	}
 }
 
 void unreadable_launches_discard(struct unreadable_launches *ws)
@@ -429,7 +477,7 @@ void unreadable_launches_discard(struct unreadable_launches *ws)
 	struct unreadable_launch *w, *next;
 
 	DL_FOREACH_SAFE (ws->list, w, next)
-		if (w->state != LAUNCH_STOPPING) {
+		if (w->state != LAUNCH_STOPPING && !goes_on(w)) {
 			trash_put(ws->host->trash, w->dir, w->key, NULL);
 			forget_unreadable(ws, w);
 		}

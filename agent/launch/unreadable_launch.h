@@ -3,12 +3,16 @@
  * damaged file, a plan of a newer agent). Their processes may run all the same. The agent ends them by its
  * other records, and reports the launch as over only when nothing is left.
  *
+ * A newer agent may have written the plan or the state. Then all is well with the launch, and only this agent
+ * does not understand it: it goes on, unattended, in the state that its file names. An order to kill, or the
+ * fence, ends it as below; a newer agent goes on with it. Its results are not removed meanwhile.
+ *
  * - STOPPING: the agent kills what runs. When it does not know what may run, this state lasts as long as
  *   the folder exists, and hearthd gives this node no work meanwhile.
  * - ENDED: nothing is left. COLLECT removes the folder in RUN, and CLEANED follows. The run's results stay
  *   in its folder in DATA: without the plan nobody knows which of them to upload.
  *
- * The epoch is unknown until an order names it, so the first report has no epoch.
+ * The epoch of a damaged launch is unknown until an order names it, so its first report has no epoch.
  */
 #ifndef HEARTH_AGENT_LAUNCH_UNREADABLE_LAUNCH_H
 #define HEARTH_AGENT_LAUNCH_UNREADABLE_LAUNCH_H
@@ -25,7 +29,7 @@ int unreadable_launch_has_shims(const char *dir);
 struct unreadable_launches *unreadable_launches_create(struct launch_host *host);
 void unreadable_launches_destroy(struct unreadable_launches *ws); /* memory only; NULL allowed */
 void unreadable_launches_add(struct unreadable_launches *ws, const char *key, uint64_t job, uint32_t attempt,
-                             const char *why);
+                             const struct err *why); /* ERR_UNSUPPORTED: a newer agent wrote it */
 /* Answers an order for such a launch: 1. Returns 0 for another launch. */
 int unreadable_launches_order(struct unreadable_launches *ws, uint16_t type, uint64_t job, uint32_t attempt,
                               uint64_t epoch);

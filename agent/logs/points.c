@@ -13,15 +13,16 @@
 #include "common/base/log.h"
 #include "common/os/fsutil.h"
 
-#define MAGIC       "HMP1"
-#define BATCH_MAX   1000u
-#define BATCH_ROOM  16384u /* a line may bring many points, and the line that fills a batch is taken whole */
-#define NAMES_MAX   1000u
-#define BATCH_US    200000u
-#define RESEND_US   15000000u
-#define SAVE_BYTES  (256u * 1024) /* reading without points is written down so often */
-#define STATE_MAX   (16u * 1024 * 1024)
-#define SOURCES_MAX 4096u
+#define MAGIC         "HMP1"
+#define POINTS_LAYOUT 2 /* version of the protocol that lays out the stored batch */
+#define BATCH_MAX     1000u
+#define BATCH_ROOM    16384u /* a line may bring many points, and the line that fills a batch is taken whole */
+#define NAMES_MAX     1000u
+#define BATCH_US      200000u
+#define RESEND_US     15000000u
+#define SAVE_BYTES    (256u * 1024) /* reading without points is written down so often */
+#define STATE_MAX     (16u * 1024 * 1024)
+#define SOURCES_MAX   4096u
 
 struct points_src {
 	struct points *p;
@@ -165,7 +166,7 @@ static void save_state(struct points *p)
 	for (struct old *o = p->old; o; o = o->next)
 		put_source(&b, o->name, o->offset, o->step);
 	if (p->pending)
-		rc = wire_encode(WM_METRICS, p->pending, 0, &b, &e);
+		rc = wire_encode_at(POINTS_LAYOUT, WM_METRICS, p->pending, 0, &b, &e);
 	if (rc == 0)
 		rc = fs_replace(p->file, buf_head(&b), buf_left(&b), 0600, &e);
 	buf_fini(&b);
@@ -218,7 +219,7 @@ static int load_all(struct points *p, struct buf *b, struct err *e)
 	if (buf_left(b) == 0)
 		return 0;
 	rc = wire_next(b, &f, e);
-	if (rc <= 0 || f.type != WM_METRICS || wire_decode(f.type, f.body, f.n, &msg, e) < 0)
+	if (rc <= 0 || f.type != WM_METRICS || wire_decode_at(POINTS_LAYOUT, f.type, f.body, f.n, &msg, e) < 0)
 		return rc < 0 ? -1 : err_set(e, ERR_PROTOCOL, "batch is cut off");
 	p->pending = msg;
 	p->acked = p->seq - 1;

@@ -10,8 +10,7 @@
  * Versions: hearthd and agents speak the present version and the one before it, and settle one of them in the
  * handshake. The table says since which version a message or field exists; messages of WIRE_EVER never
  * change. Two sides without a common version settle on 0: on such a connection only messages of WIRE_EVER
- * pass, so an agent of any version renews its lease. Messages of shims count versions of their own
- * (SHIM_VERSION).
+ * pass, so an agent of any version renews its lease.
  */
 #ifndef HEARTH_COMMON_NET_WIRE_H
 #define HEARTH_COMMON_NET_WIRE_H

@@ -7,9 +7,10 @@
  * BYTES STRV U32V U64V I64V F64V. docs/spec/02-wire.md says the same in words.
  *
  * To add a field: F(KIND, name, WIRE_VERSION), with the present version as a number, and its row in the
- * document. A message of WIRE_EVER gets none: put it into another message or a new one. What reads the field
- * must cope with 0 or empty, because agents and hearthd of the version before do not send it. To add a
- * message: a line in the table with the present version. It is not sent to a side that does not know it
+ * document. A message of WIRE_EVER gets none: put it into another message or a new one. Those of shims are
+ * such messages, because a shim lives as long as its job, while agents are upgraded several times. What reads
+ * the field must cope with 0 or empty, because agents and hearthd of the version before do not send it. To
+ * add a message: a line in the table with the present version. It is not sent to a side that does not know it
  * (peer_speaks): say what happens then. tests/frozen/wire-N.txt has the bytes of the versions in use; renew
  * the present one by HEARTH_FREEZE=1 and test_wire_layouts.
  */
@@ -173,7 +174,7 @@ enum reason_class { /* why a launch or an attempt ended badly; further ones come
 #define WM_PEER_ASK_F(F) F(STR, node)
 #define WM_PEER_ANSWER_F(F) F(STR, node) F(U8, has_controller) F(U64, ack_age_ms)
 
-/* number, NAME, name, senders, phases, since which version (of SHIM_VERSION for the messages of shims) */
+/* number, NAME, name, senders, phases, since which version */
 #define WIRE_MESSAGES(M)                                                               \
 	M(1, CHALLENGE, challenge, WIRE_FROM_CTL, WIRE_HANDSHAKE, WIRE_EVER)               \
 	M(2, HELLO, hello, WIRE_FROM_AGENT, WIRE_HANDSHAKE, WIRE_EVER)                     \
@@ -209,17 +210,17 @@ enum reason_class { /* why a launch or an attempt ended badly; further ones come
 	M(82, BLOB_DATA, blob_data, WIRE_FROM_CTL, WIRE_BULK, 2)                           \
 	M(83, BLOB_MISSING, blob_missing, WIRE_FROM_CTL, WIRE_BULK, 2)                     \
 	M(84, BLOB_OK, blob_ok, WIRE_FROM_CTL, WIRE_BULK, 2)                               \
-	M(96, SHIM_HELLO, shim_hello, WIRE_FROM_SHIMCLIENT, WIRE_LOCAL, 1)                 \
-	M(97, SHIM_QUERY, shim_query, WIRE_FROM_SHIMCLIENT, WIRE_LOCAL, 1)                 \
-	M(98, SHIM_SIGNAL, shim_signal, WIRE_FROM_SHIMCLIENT, WIRE_LOCAL, 1)               \
-	M(99, SHIM_TAIL, shim_tail, WIRE_FROM_SHIMCLIENT, WIRE_LOCAL, 1)                   \
-	M(100, SHIM_GO, shim_go, WIRE_FROM_SHIMCLIENT, WIRE_LOCAL, 1)                      \
-	M(101, SHIM_ATTACH, shim_attach, WIRE_FROM_SHIMCLIENT, WIRE_LOCAL, 1)              \
-	M(102, SHIM_RELEASE, shim_release, WIRE_FROM_SHIMCLIENT, WIRE_LOCAL, 1)            \
-	M(103, SHIM_QUIT, shim_quit, WIRE_FROM_SHIMCLIENT, WIRE_LOCAL, 1)                  \
-	M(110, SHIM_OK, shim_ok, WIRE_FROM_SHIM, WIRE_LOCAL, 1)                            \
-	M(111, SHIM_STATUS, shim_status, WIRE_FROM_SHIM, WIRE_LOCAL, 1)                    \
-	M(112, SHIM_DATA, shim_data, WIRE_FROM_SHIM, WIRE_LOCAL, 1)                        \
+	M(96, SHIM_HELLO, shim_hello, WIRE_FROM_SHIMCLIENT, WIRE_LOCAL, WIRE_EVER)         \
+	M(97, SHIM_QUERY, shim_query, WIRE_FROM_SHIMCLIENT, WIRE_LOCAL, WIRE_EVER)         \
+	M(98, SHIM_SIGNAL, shim_signal, WIRE_FROM_SHIMCLIENT, WIRE_LOCAL, WIRE_EVER)       \
+	M(99, SHIM_TAIL, shim_tail, WIRE_FROM_SHIMCLIENT, WIRE_LOCAL, WIRE_EVER)           \
+	M(100, SHIM_GO, shim_go, WIRE_FROM_SHIMCLIENT, WIRE_LOCAL, WIRE_EVER)              \
+	M(101, SHIM_ATTACH, shim_attach, WIRE_FROM_SHIMCLIENT, WIRE_LOCAL, WIRE_EVER)      \
+	M(102, SHIM_RELEASE, shim_release, WIRE_FROM_SHIMCLIENT, WIRE_LOCAL, WIRE_EVER)    \
+	M(103, SHIM_QUIT, shim_quit, WIRE_FROM_SHIMCLIENT, WIRE_LOCAL, WIRE_EVER)          \
+	M(110, SHIM_OK, shim_ok, WIRE_FROM_SHIM, WIRE_LOCAL, WIRE_EVER)                    \
+	M(111, SHIM_STATUS, shim_status, WIRE_FROM_SHIM, WIRE_LOCAL, WIRE_EVER)            \
+	M(112, SHIM_DATA, shim_data, WIRE_FROM_SHIM, WIRE_LOCAL, WIRE_EVER)                \
 	M(120, LOCAL_RSH, local_rsh, WIRE_FROM_RSH, WIRE_LOCAL, WIRE_EVER)                 \
 	M(121, LOCAL_RSH_STATE, local_rsh_state, WIRE_FROM_AGENT, WIRE_LOCAL, WIRE_EVER)   \
 	M(130, PEER_ASK, peer_ask, WIRE_FROM_PEER, WIRE_LOCAL, WIRE_EVER)                  \

@@ -136,18 +136,47 @@ static void test_absent(void)
 	ended_as_unreadable(12, "No such file");
 }
 
+/* The launch runs on, and is reported as it is, with its epoch. */
+static void goes_on_as_newer(uint64_t job, const char *why)
+{
+	next_agent();
+	ok(a->launch && a->launch->job == job && a->launch->state == LAUNCH_RUNNING, "it is reported as running");
+	is_int(a->launch ? (int64_t)a->launch->epoch : -1, 1, "with its epoch");
+	like(a->launch ? a->launch->text : "", why, "with the reason");
+	ok(alive(job) > 0, "and its processes run");
+	ctl_collect(a, job, 1, 1, 0);
+	ok(exists(job, "plan"), "its folder is not removed");
+}
+
 static void test_newer(void)
 {
 	cleanup_free char *plan = below(13, "plan"), *text = NULL;
 	size_t n = 0;
 
+	char version;
+
 	run_job(13);
 	agent_dies();
-	if (fs_read_file(plan, 1 << 20, &text, &n, NULL) < 0 || n < 7 || strcmp(text + n - 7, "plan 1\n") != 0)
+	if (fs_read_file(plan, 1 << 20, &text, &n, NULL) < 0 || n < 7 || strncmp(text + n - 7, "plan ", 5) != 0)
 		tap_bail("the plan has no version");
+	version = text[n - 2];
 	text[n - 2] = '9';
 	write_to(13, "plan", text, n);
-	ended_as_unreadable(13, "a newer agent wrote the plan (version 9");
+	goes_on_as_newer(13, "a newer agent wrote the plan (version 9");
+	agent_dies();
+	text[n - 2] = version;
+	write_to(13, "plan", text, n);
+	next_agent();
+	ok(a->launch && a->launch->state == LAUNCH_RUNNING, "an agent that reads it continues the launch");
+	ok(ctl_wait_proc(a, PROC_RANK, 0, PS_RUNNING, LONG), "with its rank");
+	agent_dies();
+	text[n - 2] = '9';
+	write_to(13, "plan", text, n);
+	goes_on_as_newer(13, "upgrade this agent");
+	ctl_kill(a, 13, 1, 1, 0);
+	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG), "an order ends it all the same");
+	is_int(alive(13), 0, "and nothing of it is left");
+	collect(13);
 }
 
 /* Before versions: the message alone. */

@@ -13,7 +13,6 @@
 #include "common/base/fault.h"
 #include "common/base/xalloc.h"
 #include "common/os/fsutil.h"
-#include "shim/shim.h"
 #include "tests/lib/tap.h"
 
 /* Every field gets a value of its own, by its number in the table. */
@@ -81,25 +80,18 @@ static void *new_message(uint16_t type)
 
 static const struct row {
 	uint16_t type;
-	unsigned from, since,
-	    newest; /* newest: the sum of its fields' marks; 0: none is newer than the message */
+	unsigned since, newest; /* newest: the sum of its fields' marks; 0: none is newer than the message */
 } rows[] = {
 #define FIELD(kind, name, ...)                 +WIRE_SINCE(__VA_ARGS__)
-#define M(num, NAME, name, from, phase, since) {num, from, since, 0 WM_##NAME##_F(FIELD)},
+#define M(num, NAME, name, from, phase, since) {num, since, 0 WM_##NAME##_F(FIELD)},
     WIRE_MESSAGES(M)
 #undef M
 #undef FIELD
 };
 #define N_ROWS (sizeof(rows) / sizeof(rows[0]))
 
-static int is_of_shim(const struct row *r)
-{
-	return (r->from & (WIRE_FROM_SHIM | WIRE_FROM_SHIMCLIENT)) != 0;
-}
-
-/* "number name bytes" of each message that the version has. shims 1: the messages of shims, else the others.
- */
-static char *layouts(unsigned version, int shims)
+/* "number name bytes" of each message that the version has. */
+static char *layouts(unsigned version)
 {
 	char *text = NULL;
 	size_t n = 0;
@@ -113,7 +105,7 @@ static char *layouts(unsigned version, int shims)
 	for (size_t i = 0; i < N_ROWS; i++) {
 		void *msg;
 
-		if (is_of_shim(&rows[i]) != shims || !wire_speaks(version, rows[i].type))
+		if (!wire_speaks(version, rows[i].type))
 			continue;
 		msg = new_message(rows[i].type);
 		buf_reset(&b);
@@ -149,14 +141,15 @@ static void compare_lines(const char *name, char *want, char *got)
 	ok(bad == 0, "%s: every message is laid out as it is frozen", name);
 }
 
-static void check_file(const char *kind, unsigned version, unsigned present, int shims)
+static void check_file(unsigned version)
 {
 	const char *top = getenv("HEARTH_TOP_SRCDIR");
-	char *path = xasprintf("%s/tests/frozen/%s-%u.txt", top ? top : ".", kind, version), *want;
-	char *name = xasprintf("%s-%u.txt", kind, version), *got = layouts(version, shims);
+	char *path = xasprintf("%s/tests/frozen/wire-%u.txt", top ? top : ".", version), *want;
+	char *name = xasprintf("wire-%u.txt", version), *got = layouts(version);
 	struct err e = {0};
 
-	if (getenv("HEARTH_FREEZE") && version == present && fs_replace(path, got, strlen(got), 0644, &e) < 0)
+	if (getenv("HEARTH_FREEZE") && version == WIRE_VERSION &&
+	    fs_replace(path, got, strlen(got), 0644, &e) < 0)
 		tap_bail("%s", e.text);
 	if (fs_read_file(path, 1 << 20, &want, NULL, &e) < 0) {
 		ok(0, "%s", e.text);
@@ -170,7 +163,7 @@ static void check_file(const char *kind, unsigned version, unsigned present, int
 }
 
 /* A message of the version before comes back the same through the present table. */
-static void check_old_bytes(unsigned version, int shims)
+static void check_old_bytes(unsigned version)
 {
 	unsigned bad = 0;
 	struct buf b, again, in;
@@ -182,7 +175,7 @@ static void check_old_bytes(unsigned version, int shims)
 	for (size_t i = 0; i < N_ROWS; i++) {
 		void *msg, *back = NULL;
 
-		if (is_of_shim(&rows[i]) != shims || !wire_speaks(version, rows[i].type))
+		if (!wire_speaks(version, rows[i].type))
 			continue;
 		msg = new_message(rows[i].type);
 		buf_reset(&b);
@@ -205,9 +198,12 @@ static void check_old_bytes(unsigned version, int shims)
 
 static void test_forever(void)
 {
-	static const uint16_t ever[] = {WM_CHALLENGE, WM_HELLO,     WM_WELCOME,        WM_REFUSED,
-	                                WM_BEAT,      WM_BEAT_ACK,  WM_PEER_ASK,       WM_PEER_ANSWER,
-	                                WM_GANG,      WM_LOCAL_RSH, WM_LOCAL_RSH_STATE};
+	static const uint16_t ever[] = {WM_CHALLENGE,   WM_HELLO,        WM_WELCOME,         WM_REFUSED,
+	                                WM_BEAT,        WM_BEAT_ACK,     WM_PEER_ASK,        WM_PEER_ANSWER,
+	                                WM_GANG,        WM_LOCAL_RSH,    WM_LOCAL_RSH_STATE, WM_SHIM_HELLO,
+	                                WM_SHIM_QUERY,  WM_SHIM_SIGNAL,  WM_SHIM_TAIL,       WM_SHIM_GO,
+	                                WM_SHIM_ATTACH, WM_SHIM_RELEASE, WM_SHIM_QUIT,       WM_SHIM_OK,
+	                                WM_SHIM_STATUS, WM_SHIM_DATA};
 	unsigned n = 0;
 
 	for (size_t i = 0; i < sizeof(ever) / sizeof(ever[0]); i++)
@@ -216,7 +212,7 @@ static void test_forever(void)
 		n += rows[i].since == WIRE_EVER;
 		if (rows[i].since == WIRE_EVER)
 			ok(rows[i].newest == 0, "%s: a message of WIRE_EVER has no newer field", wire_name(rows[i].type));
-		else if (!is_of_shim(&rows[i]))
+		else
 			ok(!wire_speaks(0, rows[i].type), "%s needs a common version", wire_name(rows[i].type));
 	}
 	is_int(n, sizeof(ever) / sizeof(ever[0]), "no other message is of WIRE_EVER");
@@ -241,13 +237,10 @@ static void test_settle(void)
 
 int main(void)
 {
-	check_file("wire", WIRE_PREVIOUS, WIRE_VERSION, 0);
-	check_file("wire", WIRE_VERSION, WIRE_VERSION, 0);
-	check_old_bytes(WIRE_PREVIOUS, 0);
-	for (unsigned v = SHIM_OLDEST; v <= SHIM_VERSION; v++) {
-		check_file("shim", v, SHIM_VERSION, 1);
-		check_old_bytes(v, 1);
-	}
+	check_file(WIRE_PREVIOUS);
+	check_file(WIRE_VERSION);
+	check_old_bytes(WIRE_PREVIOUS);
+	check_old_bytes(WIRE_VERSION);
 	test_forever();
 	test_settle();
 	return tap_done();
