@@ -26,6 +26,7 @@
 #include "controller/files/blobs/blobstore.h"
 #include "controller/files/datafs.h"
 #include "controller/files/disk_space.h"
+#include "controller/incarnation.h"
 #include "controller/maintain.h"
 #include "controller/record/checkpoint.h"
 #include "controller/record/event.h"
@@ -58,6 +59,7 @@ struct controller {
 	struct server *server;
 	struct maintain *maintain;
 	struct disk_space *disk;
+	struct incarnation incarnation;
 	int stopping;
 };
 
@@ -287,15 +289,18 @@ static int open_data(struct controller *c, const char *dir, struct err *e)
 
 static int open_store(struct controller *c, struct err *e)
 {
-	struct store_config sc = {.path = c->db_path, .clock = clock_real()};
+	cleanup_free char *marks = xasprintf("%s/high-water", c->data_dir);
+	struct store_config sc = {.path = c->db_path, .clock = clock_real(), .marks = marks};
+	struct incarnation_facts facts;
 
+	incarnation_read(c->data_dir, &facts);
 	c->store = store_open(&sc, c->loop, e);
 	if (!c->store)
 		return -1;
 	c->reader = store_reader_open(c->db_path, e);
 	c->blobs = c->reader ? blobstore_open(c->data_dir, clock_real(), e) : NULL;
 	c->ca = c->blobs ? tls_ca_open(c->data_dir, clock_real_us(clock_real()), e) : NULL;
-	if (!c->ca)
+	if (!c->ca || incarnation_begin(c->data_dir, &facts, c->store, c->reader, &c->incarnation, e) < 0)
 		return -1;
 	c->cluster = store_setting(c->store, "cluster");
 	if (!c->cluster) {
@@ -389,6 +394,9 @@ static int make_core(struct controller *c, struct err *e)
 {
 	struct core_config cc = {
 	    .cluster = c->cluster,
+	    .incarnation = c->incarnation.number,
+	    .first_job = c->incarnation.first_job,
+	    .first_event = c->incarnation.first_event,
 	    .url = c->url,
 	    .beat_ms = (uint32_t)(conf_get_duration_us(c->conf, "beat") / 1000),
 	    .lease_ms = (uint32_t)(conf_get_duration_us(c->conf, "lease") / 1000),
@@ -427,7 +435,12 @@ static int make_core(struct controller *c, struct err *e)
 	};
 
 	c->core = core_create(&cc, &io);
-	return core_load(c->core, c->store, e);
+	if (core_load(c->core, c->store, e) < 0)
+		return -1;
+	if (c->incarnation.unrecorded)
+		core_record_incarnation(c->core, c->incarnation.is_new ? c->incarnation.why : NULL,
+		                        c->incarnation.logs_set_aside);
+	return 0;
 }
 
 static uint64_t oldest_attempt(void *arg)

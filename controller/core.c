@@ -4,9 +4,11 @@
 #include "controller/core.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "common/base/hashtable.h"
+#include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
 #include "controller/cluster/lease.h"
@@ -137,6 +139,27 @@ void core_destroy(struct core *c)
 	free((char *)(uintptr_t)c->cfg.url);
 	free((char *)(uintptr_t)c->cfg.owner_of_admin);
 	free(c);
+}
+
+void core_record_incarnation(struct core *c, const char *why, uint64_t logs_set_aside)
+{
+	struct store_txn *t = turn_now(c)->txn;
+	cleanup_free char *number = xasprintf("%" PRIu64, c->cfg.incarnation),
+	                  *first = xasprintf("%" PRIu64, c->cfg.first_job);
+	cJSON *d;
+
+	store_txn_setting(t, "incarnation", number);
+	store_txn_setting(t, "first_job", first);
+	store_txn_setting(t, "backup", NULL);
+	turn_now(c)->n += 3;
+	if (!why)
+		return;
+	d = cJSON_CreateObject();
+	json_add_u64(d, "incarnation", c->cfg.incarnation);
+	json_add_u64(d, "first_job", c->cfg.first_job);
+	json_add_u64(d, "logs_set_aside", logs_set_aside);
+	json_add_str(d, "text", why);
+	cluster_post(c, EV_INCARNATION, d);
 }
 
 /* Sets the library's time; call it before other calls of the library. */

@@ -25,6 +25,10 @@ int core_stopped(const struct core *c);
 void core_destroy(struct core *c);
 int core_load(struct core *c, struct store *s, struct err *e); /* rows of unfinished jobs, nodes, tokens */
 
+/* Records the incarnation of the configuration; why: it begins now, and the event says why. NULL: no event.
+ */
+void core_record_incarnation(struct core *c, const char *why, uint64_t logs_set_aside);
+
 void core_agent_up(struct core *c, const char *node, uint64_t session, const struct wm_hello *hello);
 void core_agent_msg(struct core *c, const char *node, uint64_t session, uint16_t type, uint64_t id,
                     void *msg); /* takes msg */

@@ -369,6 +369,8 @@ static int load_records(struct core *c, struct err *e)
 	l.month_us = since[2];
 	if (store_max_ids(c->store, &job, &event, &node, e) < 0 || store_load(c->store, &l, e) < 0)
 		return -1;
+	job = job + 1 > c->cfg.first_job ? job : c->cfg.first_job - 1;
+	event = event + 1 > c->cfg.first_event ? event : c->cfg.first_event - 1;
 	/* Numbers of a refused transaction are not used again. */
 	c->jobs.last_id = job > c->jobs.last_id ? job : c->jobs.last_id;
 	c->turn.last_event_id = event > c->turn.last_event_id ? event : c->turn.last_event_id;

@@ -55,6 +55,7 @@ static int start_writer(struct store *s, struct err *e)
 static void release_store(struct store *s)
 {
 	wdb_fini(&s->w);
+	marks_close(&s->marks);
 	sqlh_close(s->read);
 	if (s->wake_fd >= 0)
 		close(s->wake_fd);
@@ -71,12 +72,13 @@ struct store *store_open(const struct store_config *c, struct loop *loop, struct
 	s->clock = c->clock;
 	s->limit = c->queue_limit ? c->queue_limit : QUEUE_DEFAULT;
 	pthread_mutex_init(&s->lock, NULL);
+	s->marks.fd = -1;
 	s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (s->wake_fd < 0) {
 		err_sys(e, errno, "eventfd");
 		goto failed;
 	}
-	if (wdb_init(&s->w, c->path, c->clock, e) < 0)
+	if (wdb_init(&s->w, c->path, c->clock, e) < 0 || marks_open(&s->marks, c->marks, e) < 0)
 		goto failed;
 	s->read = sqlh_open(c->path, SQLH_READ, e);
 	if (!s->read)

@@ -39,6 +39,7 @@ struct store;
 struct store_config {
 	const char *path; /* DATA/hearth.db */
 	const struct clock *clock;
+	const char *marks;  /* DATA/high-water (marks.h); NULL: none */
 	size_t queue_limit; /* transactions that may wait; 0: 65,536 */
 };
 /* Opens the file, migrates it (refuses a newer schema) and starts the writer. Completions run on loop. */

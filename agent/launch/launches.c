@@ -104,10 +104,16 @@ static void on_prepare(struct launches *t, struct wm_prepare *m)
 	struct err e = {0};
 	struct plan *plan;
 
-	if (l) {
-		l->epoch = epoch;
+	if (l && l->epoch == epoch) {
 		wire_free(WM_PREPARE, m);
 		launch_report(l); /* twice is fine */
+		return;
+	}
+	if (l) { /* of a time line that hearthd has lost: never taken for the new one */
+		wire_free(WM_PREPARE, m);
+		launch_kill(l, 0, "hearthd gave its number again, after a backup was restored");
+		report_absent(t, job, attempt, epoch, LAUNCH_FAILED, RC_AGENT,
+		              "an older launch with this number is still on this node");
 		return;
 	}
 	if (t->n >= LAUNCHES_MAX) {

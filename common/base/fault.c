@@ -39,6 +39,7 @@ static struct point points[] = {
     {.name = "store.open"},
     {.name = "store.commit"},
     {.name = "store.write"},
+    {.name = "store.marks"},
     /* shim */
     {.name = "shim.state"},
     {.name = "shim.write"},

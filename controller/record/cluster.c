@@ -481,6 +481,8 @@ int cluster_apply(struct cluster *c, enum event_type t, uint64_t at_us, const cJ
 	if (t < EV_JOINED || t >= N_EVENT_TYPE)
 		return err_set(e, ERR_INTERNAL, "%s is not an event of the cluster", event_name(t));
 	rule = &rules[t - EV_JOINED];
+	if (rule->kind == CLUSTER_NONE)
+		return 0;
 	kind = &kinds[rule->kind];
 	name = data_text(&x, kind->key);
 	if (!*name)

@@ -27,7 +27,8 @@ enum cluster_kind {
 	CLUSTER_BUDGET,
 	CLUSTER_INSTANCE,
 	CLUSTER_RESERVATION,
-	N_CLUSTER_KIND
+	N_CLUSTER_KIND,
+	CLUSTER_NONE = N_CLUSTER_KIND /* of an event without a record */
 };
 
 struct cluster_rec { /* what each record begins with */

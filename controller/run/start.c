@@ -169,6 +169,15 @@ static void add_turn(const struct sched_decision *dec, cJSON *d)
 	json_add_str(d, "why", why.at);
 }
 
+/* The high bits are the incarnation: after a restored backup each epoch is greater than those of the lost
+ * time line, which agents remember. */
+static uint64_t next_epoch(const struct core *c, const struct cjob *j)
+{
+	uint64_t first = c->cfg.incarnation << INCARNATION_SHIFT | 1;
+
+	return j->r.epoch + 1 > first ? j->r.epoch + 1 : first;
+}
+
 void start_attempt(struct core *c, struct cjob *j, const struct sched_decision *dec)
 {
 	char token[33], launch_id[48];
@@ -188,7 +197,7 @@ void start_attempt(struct core *c, struct cjob *j, const struct sched_decision *
 	d = cJSON_CreateObject();
 	nodes_text(c, dec, &where);
 	json_add_str(d, "text", where.at);
-	json_add_u64(d, "epoch", j->r.epoch + 1);
+	json_add_u64(d, "epoch", next_epoch(c, j));
 	json_add_str(d, "launch_id", launch_id);
 	json_add_str(d, "cause", cause_of(j));
 	add_turn(dec, d);

@@ -56,8 +56,12 @@ struct core_io {
 };
 
 enum core_backfill { BACKFILL_EASY, BACKFILL_NONE, BACKFILL_CONSERVATIVE };
+#define INCARNATION_SHIFT 32                 /* of the incarnation in an epoch */
+#define INCARNATION_MOST  ((1ull << 20) - 1) /* so that an epoch is below 2^53, as numbers of JSON are */
 struct core_config {
 	const char *cluster;                                 /* id of this cluster */
+	uint64_t incarnation;                                /* in each new epoch (incarnation.h) */
+	uint64_t first_job, first_event;                     /* ids below are not given; 0: none */
 	const char *url;                                     /* what ranks get as HEARTH_URL */
 	uint32_t beat_ms;                                    /* 1000 */
 	uint32_t lease_ms;                                   /* 10,000 until recovery chooses it per job */

@@ -34,6 +34,21 @@ int store_job_get(struct store_reader *r, uint64_t job, struct job_row *out, str
 	return rc < 0 ? -1 : 0;
 }
 
+int store_job_attempts(struct store_reader *r, uint64_t job, uint32_t *attempts, struct err *e)
+{
+	sqlite3_stmt *st = reader_sql(r, "SELECT attempts FROM job WHERE id = ?", e);
+	int rc;
+
+	if (!st)
+		return -1;
+	sqlite3_bind_int64(st, 1, (int64_t)(job > INT64_MAX ? 0 : job));
+	rc = sqlh_step(st, e);
+	if (rc > 0)
+		*attempts = sqlh_u32(st, 0);
+	sqlite3_finalize(st);
+	return rc;
+}
+
 int store_member_id(struct store_reader *r, uint64_t array, uint32_t index, uint64_t *job, struct err *e)
 {
 	struct job_row row = {0}, member = {0};

@@ -87,6 +87,21 @@ static int put_in_place(const char *part, const char *to, struct err *e)
 	return rc;
 }
 
+/* A hearthd that starts with the copy must know that it is one: see controller/incarnation.h. */
+static int mark_copy(sqlite3 *to, struct err *e)
+{
+	sqlite3_stmt *st = sqlh_prepare(to, "INSERT OR REPLACE INTO setting VALUES ('backup', ?)", e);
+	char at[CLOCK_RFC3339_SIZE];
+	int rc;
+
+	if (!st)
+		return -1;
+	sqlh_bind_str(st, 1, clock_rfc3339(clock_real_us(clock_real()), at));
+	rc = sqlh_run(st, e);
+	sqlite3_finalize(st);
+	return rc;
+}
+
 /* The copy: its own connection in plain journal mode. */
 static int make_copy(sqlite3 *from, const char *part, struct err *e)
 {
@@ -101,7 +116,7 @@ static int make_copy(sqlite3 *from, const char *part, struct err *e)
 		rc = sqlh_err(to, rc, e, part);
 	else
 		rc = copy_database(from, to, e) < 0 || sqlh_exec(to, "PRAGMA journal_mode=DELETE", e) < 0 ||
-		             check_copy(to, e) < 0
+		             mark_copy(to, e) < 0 || check_copy(to, e) < 0
 		         ? -1
 		         : 0;
 	sqlite3_close(to);

@@ -169,6 +169,8 @@ void store_txn_job(struct store_txn *t, const struct job_row *r)
 	begin_op(t, OP_JOB, r->id);
 	JOB_TABLE(PUT_COLUMN, PUT_COLUMN)
 	end_op(t);
+	if (r->id + r->members > t->max_job)
+		t->max_job = r->id + r->members;
 	if (!r->spec)
 		return;
 	begin_op(t, OP_JOB_SPEC, r->id);

@@ -66,6 +66,7 @@ struct store_txn {
 	size_t len, cap;
 	size_t last;        /* offset of the operation being filled */
 	uint64_t max_event; /* greatest event id in it */
+	uint64_t max_job;   /* greatest id of a job, or of a member that an array reserves */
 	/* of the queue */
 	struct store_txn *next;
 	store_done_fn done;

@@ -140,12 +140,17 @@ static void fail_transaction(struct writer *wr, struct store_txn *t, const struc
 
 static int try_group(struct writer *wr, struct store_txn *head, struct err *e)
 {
+	uint64_t job = 0, event = 0;
+
 	if (wdb_begin(wr->w, e) < 0)
 		return -1;
-	for (struct store_txn *t = head; t; t = t->next)
+	for (struct store_txn *t = head; t; t = t->next) {
 		if (t->rc == 0 && wdb_apply(wr->w, t, e) < 0)
 			goto failed;
-	if (wdb_commit(wr->w, e) < 0)
+		job = t->max_job > job ? t->max_job : job;
+		event = t->max_event > event ? t->max_event : event;
+	}
+	if (marks_raise(&wr->s->marks, job, event, e) < 0 || wdb_commit(wr->w, e) < 0)
 		goto failed;
 	return 0;
 failed:
@@ -165,7 +170,8 @@ static void try_single(struct writer *wr, struct store_txn *t)
 		return;
 	}
 	if (wdb_begin(wr->w, &e) == 0) {
-		if (wdb_apply(wr->w, t, &e) == 0 && wdb_commit(wr->w, &e) == 0)
+		if (wdb_apply(wr->w, t, &e) == 0 && marks_raise(&wr->s->marks, t->max_job, t->max_event, &e) == 0 &&
+		    wdb_commit(wr->w, &e) == 0)
 			return;
 		wdb_rollback(wr->w);
 	}
@@ -184,6 +190,7 @@ static void note_group(struct writer *wr, struct store_txn *head, uint64_t took_
 		if (t->rc == 0 && t->max_event > wr->w->last_event)
 			wr->w->last_event = t->max_event;
 	}
+	marks_note(&wr->s->marks, wr->w->last_event);
 	pthread_mutex_lock(&wr->s->lock);
 	st->transactions += n - failed;
 	st->failed += failed;

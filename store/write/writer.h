@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "common/os/chan.h"
+#include "store/write/marks.h"
 #include "store/write/stats.h"
 #include "store/write/wdb.h"
 
@@ -31,7 +32,8 @@ struct store {
 	int stop;
 	struct store_stats stats;
 
-	struct wdb w; /* the writer's */
+	struct wdb w;       /* the writer's */
+	struct marks marks; /* the writer's */
 };
 
 struct group { /* completions on their way back, in order */

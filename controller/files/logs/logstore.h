@@ -82,6 +82,14 @@ int logstore_remove(struct logstore *ls, uint64_t job, struct err *e);
 /* Source offset up to which the stream is durable (0: the stream is missing): where an agent resumes. */
 int logstore_durable(struct logstore *ls, uint64_t job, uint32_t attempt, const char *stream,
                      uint64_t *offset, struct err *e);
+/* Sets aside, in TO/logs/JOB or TO/logs/JOB/ATTEMPT, what the record does not know; on a disk of its own, DIR
+ * has it below .lost. No store may be open. known: 1 and the number of its attempts, 0 unknown, -1. */
+struct log_aside {
+	uint64_t jobs, attempts; /* moved as a whole; of known jobs */
+};
+typedef int (*log_known_fn)(uint64_t job, uint32_t *attempts, void *arg, struct err *e);
+int logstore_set_aside(const char *dir, const char *to, log_known_fn known, void *arg, struct log_aside *out,
+                       struct err *e);
 /* Nothing is unsynced and nothing waits for compression: for tests. */
 int logstore_idle(const struct logstore *ls);
 

@@ -2,12 +2,16 @@
  * Retention on the state thread: log files go only after their removal is on record, not when it could not be
  * written, and not of a job that was pinned meanwhile; what a predecessor left is found.
  */
+#include <fcntl.h>
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/base/fault.h"
+#include "common/base/hash.h"
 #include "common/base/xalloc.h"
 #include "common/os/fsutil.h"
 #include "controller/maintain.h"
@@ -260,6 +264,50 @@ static void test_leftovers(void)
 	lab_close(&l);
 }
 
+/* A blob that no job refers to; it was put long ago. */
+static void put_blob(const struct lab *l, char path[900])
+{
+	const struct timespec old[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+	char hex[HASH_HEX_SIZE], dir[800];
+
+	hash_hex("x", 1, hex);
+	snprintf(dir, sizeof(dir), "%s/blobs/%.2s", l->dir, hex);
+	snprintf(path, 900, "%s/%s", dir, hex);
+	if (fs_mkdir_p(dir, 0700, NULL) < 0 || fs_write_atomic(path, "x", 1, 0600, NULL) < 0 ||
+	    utimensat(AT_FDCWD, path, old, 0) < 0)
+		tap_bail("%s", path);
+}
+
+static int is_gone(void *path)
+{
+	return access(path, F_OK) < 0;
+}
+
+/* After a restored backup: blobs wait for an administrator, who removes DATA/lost. */
+static void test_blobs_wait(void)
+{
+	char blob[900], lost[800];
+	struct lab l;
+
+	lab_open(&l, "wait");
+	snprintf(lost, sizeof(lost), "%s/lost/1", l.dir);
+	put_ended(&l, 1);
+	put_blob(&l, blob);
+	make_folder(&l, "1");
+	if (fs_mkdir_p(lost, 0700, NULL) < 0)
+		tap_bail("%s", lost);
+	run_maintain(&l);
+	kit_wait(&l.k, first_gone, &l, "the logs of a job that is due");
+	maintain_destroy(l.m);
+	ok(!is_gone(blob), "while DATA/lost has something no blob is removed");
+	if (rmdir(lost) < 0)
+		tap_bail("rmdir");
+	run_maintain(&l);
+	kit_wait(&l.k, is_gone, blob, "a blob that nothing refers to");
+	ok(is_gone(blob), "then it goes");
+	lab_close(&l);
+}
+
 int main(void)
 {
 	test_order();
@@ -270,5 +318,6 @@ int main(void)
 	tap_skip("failpoints are not built in");
 #endif
 	test_leftovers();
+	test_blobs_wait();
 	return tap_done();
 }

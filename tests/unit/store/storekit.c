@@ -14,7 +14,7 @@
 
 void kit_reopen(struct kit *k)
 {
-	struct store_config c = {.path = k->path, .clock = k->clock};
+	struct store_config c = {.path = k->path, .clock = k->clock, .marks = k->marks};
 	struct err e;
 
 	if (!k->loop)

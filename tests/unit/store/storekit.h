@@ -19,6 +19,7 @@ struct sqlite3;
 
 struct kit {
 	char path[512];
+	const char *marks; /* of the next kit_reopen; NULL: none */
 	struct loop *loop;
 	struct store *store;
 	const struct clock *clock;
