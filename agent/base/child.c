@@ -13,42 +13,13 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "agent/base/last_line.h"
 #include "common/base/clock.h"
 #include "common/base/xalloc.h"
 #include "common/os/proc.h"
 
 #define TICK_MS 1000
 #define END_MS  5000 /* from the end of its output to its own */
-
-struct lines {
-	char line[512];
-	size_t n;
-	int error; /* last_line is one that begins with ERROR */
-};
-
-static void end_line(struct lines *l, struct child *c)
-{
-	int error;
-
-	while (l->n && strchr(" \t\r", l->line[l->n - 1]))
-		l->n--;
-	l->line[l->n] = '\0';
-	error = strncmp(l->line, "ERROR", 5) == 0;
-	if (l->n && (error || !l->error))
-		memcpy(c->last_line, l->line, l->n + 1);
-	l->error |= error;
-	l->n = 0;
-}
-
-static void take_lines(struct lines *l, struct child *c, const char *p, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		if (p[i] == '\n')
-			end_line(l, c);
-		else if (l->n < sizeof(l->line) - 1)
-			l->line[l->n++] = p[i];
-	}
-}
 
 static int open_umask(void *arg)
 {
@@ -58,7 +29,7 @@ static int open_umask(void *arg)
 }
 
 /* 0: the output has ended. */
-static int follow_output(int fd, struct child *c, struct lines *l, struct err *e)
+static int follow_output(int fd, struct child *c, struct last_line *l, struct err *e)
 {
 	uint64_t start = clock_boot_us(clock_real()), now = start, heard = start, ticked = start;
 	struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -72,7 +43,7 @@ static int follow_output(int fd, struct child *c, struct lines *l, struct err *e
 			return 0;
 		if (n > 0) {
 			heard = now;
-			take_lines(l, c, buf, (size_t)n);
+			last_line_take(l, buf, (size_t)n);
 			if (c->output)
 				c->output(buf, (size_t)n, c->arg);
 		}
@@ -110,7 +81,7 @@ static int start_child(struct child *c, int out_fd, pid_t *pid, int *pidfd, stru
 
 int child_run(struct child *c, struct err *e)
 {
-	struct lines l = {.n = 0};
+	struct last_line l = {.n = 0};
 	int fds[2], pidfd = -1, status = 0, rc;
 	struct pollfd p = {.events = POLLIN};
 	pid_t pid;
@@ -126,7 +97,8 @@ int child_run(struct child *c, struct err *e)
 	}
 	rc = follow_output(fds[0], c, &l, e);
 	close(fds[0]);
-	end_line(&l, c);
+	last_line_end(&l);
+	memcpy(c->last_line, l.text, sizeof(c->last_line));
 	p.fd = pidfd;
 	if (rc < 0 || poll(&p, 1, END_MS) <= 0)
 		kill(pid, SIGKILL); /* our child, not reaped yet: the numbers are its own */

@@ -5,6 +5,7 @@
 #ifndef HEARTH_AGENT_BASE_CHILD_H
 #define HEARTH_AGENT_BASE_CHILD_H
 
+#include "agent/base/last_line.h"
 #include "agent/base/user.h"
 #include <stddef.h>
 
@@ -19,7 +20,7 @@ struct child {
 	int (*tick)(uint64_t silent_ms, void *arg); /* each second: how long it has said nothing; -1 kills it */
 	void *arg;
 	/* results */
-	char last_line[512]; /* last one that is not empty; one that begins with ERROR stays */
+	char last_line[LAST_LINE_MAX]; /* last one that is not empty; one that begins with ERROR stays */
 };
 /* 0 and it succeeded; else -1: ERR_IO with its exit status or signal, ERR_TIMEOUT, ERR_UNAVAILABLE (tick), or
  * why it did not start. Whatever it left running in its session is ended with it. */

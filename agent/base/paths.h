@@ -3,7 +3,7 @@
  *
  * Directories of one launch (job J, attempt A; paths are short because of unix sockets):
  * - RUN/J.A/ on tmpfs, 0700: plan (what was ordered), and a folder for each process with launch, state, ctl:
- *   rank-L/ (L: local rank), orted/, mpirun/
+ *   rank-L/ (L: local rank), orted/, mpirun/, and build/, packages/ for the agent's own (launch_inside.c)
  * - DATA/jobs/J.A/: ml/{code,input/config,input/data/CHANNEL,model,output/data,output,checkpoints},
  *   private/tmp/ (/tmp inside the container), tmp/ and shm/ (in place of it without one), logs/STREAM/
  * - DATA/cache/{blobs,trees,inputs,venvs}

@@ -52,6 +52,8 @@ void launch_free(struct launch *l)
 	user_ask_cancel(l->asking);
 	if (l->stage)
 		stage_cancel(l->stage);
+	if (l->build)
+		stage_cancel(l->build);
 	if (l->upload)
 		upload_cancel(l->upload);
 	if (l->packages)
@@ -79,6 +81,7 @@ void launch_free(struct launch *l)
 	free(l->paths.ml);
 	free(l->paths.ml_seen);
 	free(l->venv_bin);
+	free(l->build_key);
 	free(l->cpus);
 	free(l->kill_reason);
 	free(l->limit_text);

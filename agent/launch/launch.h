@@ -5,7 +5,7 @@
  * launch: the struct of one launch, its state, reports and file. lproc.h has its processes, launch_steps.h
  * its steps:
  *
- *   PREPARING  account, directories, logs, staging, container, shims that wait        launch_prepare.c
+ *   PREPARING  account, directories, logs, staging, container, environment, shims     launch_prepare.c
  *   READY      LAUNCH_GO / ORTED_START                                                launch_run.c
  *   RUNNING    processes come, change, end; when all have ended the rest is swept     launch_run.c, lproc.c
  *   STOPPING   kill ladder                                                            launch_kill.c
@@ -60,7 +60,9 @@ struct launch {
 	struct user_ask *asking; /* for the account */
 	unsigned dirs_made;
 	struct stage *stage;
-	char *venv_bin; /* NULL none */
+	char *build_key;     /* of the environment that is to be made; NULL none */
+	struct stage *build; /* it is being made, inside the container */
+	char *venv_bin;      /* NULL none */
 	struct container *container;
 	struct upload *upload;
 	struct packages *packages; /* being asked for */
@@ -80,10 +82,11 @@ struct launch {
 	char *limit_text; /* the limit that it was ended for; NULL none */
 	int limit_oom;
 	uint64_t sweep_until_us;
-	int collecting, keep; /* COLLECT came */
-	int draining;         /* uploads are through */
-	int discarding;       /* hearthd does not want it any more: no uploads, no reports */
-	int saved;            /* hearthd has all results on record */
+	uint64_t list_until_us; /* the list of packages may take so long after the ranks */
+	int collecting, keep;   /* COLLECT came */
+	int draining;           /* uploads are through */
+	int discarding;         /* hearthd does not want it any more: no uploads, no reports */
+	int saved;              /* hearthd has all results on record */
 	unsigned upload_tries, tails_open, releases_open, release_tries;
 	int released;     /* this agent has released the shims; releases_open: this one or an earlier one has */
 	int unsure;       /* adopted after its end; its shims have not all said yet how they ended */

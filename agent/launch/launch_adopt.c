@@ -188,6 +188,8 @@ static void undo_half(struct launch *l)
 {
 	struct err e = {0};
 
+	launch_inside_drop(l);
+
 	if (launch_container(l, 1, &e) == 0) {
 		container_kill_all(l->container, 200);
 		container_destroy(l->container);
@@ -271,6 +273,7 @@ static void resume_launch(struct launch *l)
 	struct err why = {0};
 
 	find_account(l);
+	launch_inside_drop(l);
 	launch_open_logs(l);
 	launch_say(l, "agent %s has started again and continues this launch", l->host->env->cfg.node);
 	if (launch_container(l, 1, &why) < 0 && !launch_is_over(l)) {

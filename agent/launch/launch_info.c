@@ -60,6 +60,7 @@ static void on_packages(const char *text, const char *why, void *arg)
 	cleanup_free char *key = key_of(l);
 
 	l->packages = NULL;
+	launch_inside_ended(l);
 	if (!text) {
 		launch_say(l, "list of packages: %s", why ? why : "unknown");
 		return;
@@ -94,7 +95,7 @@ void launch_info_packages(struct launch *l)
 		launch_run_info(l, "pip", r->text);
 		return;
 	}
-	l->packages = stage_packages(l->host->env, l->host->link, l->venv_bin, &l->user, on_packages, l);
+	l->packages = stage_packages(l->host->link, l->venv_bin, launch_inside_packages(l), on_packages, l);
 }
 
 void launch_info_software(struct launch *l)

@@ -11,7 +11,7 @@
  *   CLEANED, which frees GPUs and CPUs, waits until that process is gone (launch_collect.c).
  *
  * The same sweep runs after every end: a rank may have left a process behind that is not a descendant of
- * its shim any more.
+ * its shim any more. It also waits for the agent's own programs in the container (launch_inside.c).
  *
  * A fence waits for nobody: the lease leaves it less than these 5 s (docs/spec/08-lease.md).
  */
@@ -33,7 +33,8 @@
 #define MARGIN_US   5000000u
 #define STEP_US     100000u
 #define SWEEP_US    10000000u
-#define SWEEP_MS    20u /* that container_kill_all may hold up the loop */
+#define LIST_US     2000000u /* a short run that ended well waits so long for the list of its packages */
+#define SWEEP_MS    20u      /* that container_kill_all may hold up the loop */
 
 static uint64_t now_us(const struct launch *l)
 {
@@ -50,6 +51,9 @@ static void end_launch(struct launch *l, const char *left)
 
 	launch_arm(l, 0, NULL);
 	launch_phase(l, NULL);
+	if (l->build)
+		stage_cancel(l->build); /* it writes no more lines */
+	l->build = NULL;
 	if (left) {
 		free(l->text);
 		l->text = xstrdup(left);
@@ -80,8 +84,17 @@ int launch_left(struct launch *l)
 
 static void sweep_step(struct launch *l)
 {
-	int n = launch_left(l);
 	TEXT(left);
+	int n;
+
+	if (launch_inside_busy(l) && now_us(l) < l->list_until_us) {
+		launch_arm(l, STEP_US, sweep_step);
+		return;
+	}
+	launch_inside_stop(l);
+	n = launch_left(l);
+	if (n == 0 && launch_inside_busy(l))
+		n = 1;
 
 	if (n <= 0) {
 		if (n < 0) /* unknown is not "none", but there is nobody to ask again */
@@ -108,8 +121,15 @@ void launch_sweep(struct launch *l)
 		return;
 	}
 	l->sweep_until_us = now_us(l) + SWEEP_US;
+	l->list_until_us = l->stopping ? 0 : now_us(l) + LIST_US;
 	launch_arm(l, 0,
 	           sweep_step); /* not here: the caller may be a callback of a process that is to be freed */
+}
+
+void launch_inside_ended(struct launch *l)
+{
+	if (l->on_timer == sweep_step)
+		launch_arm(l, 0, sweep_step);
 }
 
 /* ---- the ladder ------------------------------------------------------------------------------------- */
@@ -206,6 +226,7 @@ void launch_kill(struct launch *l, uint32_t grace_ms, const char *reason)
 		stage_cancel(l->stage);
 		l->stage = NULL;
 	}
+	launch_inside_stop(l);
 	l->stopping = 1;
 	l->grace_ms = grace_ms;
 	l->kill_deadline_us = deadline;

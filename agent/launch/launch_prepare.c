@@ -1,8 +1,8 @@
 /*
  * launch_prepare: from the order to READY: account, folders, environment files, logs, staging, container,
- * shims. Threads do account and staging. The launch's timer cuts the rest into turns of the loop: some
- * folders, then the files, then one shim a turn. A kill takes the timer, so it ends the preparation between
- * two turns.
+ * virtual environment (where one is missing), shims. Threads do account, staging and environment. The
+ * launch's timer cuts the rest into turns of the loop: some folders, then the files, then one shim a turn. A
+ * kill takes the timer, so it ends the preparation between two turns.
  *
  * Each step may be done twice: when the agent dies in between, the next one starts with the first step.
  */
@@ -67,6 +67,8 @@ static void on_stage_progress(const char *phase, uint64_t done, uint64_t total, 
 	uint64_t now = clock_boot_us(l->host->env->clock);
 
 	(void)phase; /* the setup stream tells which input it is; the launch's phase stays "staging" */
+	if (l->stopping || launch_is_over(l))
+		return; /* a build that is being ended: the timer is the ladder's */
 	if (done != l->done_bytes || total != l->total_bytes)
 		arm_prepare(l);
 	l->done_bytes = done;
@@ -79,17 +81,26 @@ static void on_stage_progress(const char *phase, uint64_t done, uint64_t total, 
 
 static void make_container(struct launch *l);
 
-static void on_stage_done(int rc, enum reason_class cls, const char *text, const char *venv_bin, void *arg)
+static void take_environment(struct launch *l, const struct stage_result *r)
+{
+	free(l->venv_bin);
+	free(l->build_key);
+	l->venv_bin = xstrdup(r->venv_bin);
+	l->build_key = xstrdup(r->build_key);
+}
+
+static void on_stage_done(const struct stage_result *r, void *arg)
 {
 	struct launch *l = arg;
 
 	l->stage = NULL;
-	if (rc < 0) {
-		launch_fail(l, cls, text ? text : "staging failed");
+	if (r->rc < 0) {
+		launch_fail(l, r->cls, r->text ? r->text : "staging failed");
 		return;
 	}
-	l->venv_bin = venv_bin ? xstrdup(venv_bin) : NULL;
-	launch_phase(l, "launching");
+	take_environment(l, r);
+	if (!l->build_key)
+		launch_phase(l, "launching");
 	launch_arm(l, 0, make_container);
 }
 
@@ -100,20 +111,26 @@ static const char *or_null(const char *s)
 	return s && s[0] ? s : NULL;
 }
 
-static void start_staging(struct launch *l)
+static struct stage_params stage_params_of(const struct launch *l)
 {
 	const struct wm_prepare *m = l->plan->m;
-	struct stage_params p = {.job = l->job,
-	                         .epoch = l->epoch,
-	                         .attempt = l->attempt,
-	                         .spec = l->plan->spec,
-	                         .paths = &l->paths,
-	                         .user = &l->user,
-	                         .bundle_digest = or_null(m->bundle_digest),
-	                         .input_digests = &l->plan->g->input_digests,
-	                         .resume_from = or_null(m->resume_from),
-	                         .resume_step = m->resume_step,
-	                         .setup = l->setup};
+
+	return (struct stage_params){.job = l->job,
+	                             .epoch = l->epoch,
+	                             .attempt = l->attempt,
+	                             .spec = l->plan->spec,
+	                             .paths = &l->paths,
+	                             .user = &l->user,
+	                             .bundle_digest = or_null(m->bundle_digest),
+	                             .input_digests = &l->plan->g->input_digests,
+	                             .resume_from = or_null(m->resume_from),
+	                             .resume_step = m->resume_step,
+	                             .setup = l->setup};
+}
+
+static void start_staging(struct launch *l)
+{
+	const struct stage_params p = stage_params_of(l);
 
 	launch_phase(l, "staging");
 	launch_set_state(l, LAUNCH_PREPARING);
@@ -225,6 +242,50 @@ static void start_shim(struct launch *l)
 		launch_arm(l, SHIM_READY_US, shims_late);
 }
 
+static void begin_shims(struct launch *l)
+{
+	launch_list_procs(l);
+	launch_save(l, NULL);
+	launch_report(l);
+	launch_arm(l, 0, start_shim);
+}
+
+/* ---- environment ----------------------------------------------------------------------------------------
+ */
+
+static void on_build_done(const struct stage_result *r, void *arg)
+{
+	struct launch *l = arg;
+
+	l->build = NULL;
+	if (l->stopping || launch_is_over(l)) {
+		launch_inside_ended(l);
+		return;
+	}
+	if (r->rc < 0) {
+		/* Nothing else has run in the container yet. */
+		launch_fail(l, container_oom_seen(l->container) ? RC_OOM : r->cls,
+		            r->text ? r->text : "the environment could not be made");
+		return;
+	}
+	take_environment(l, r);
+	launch_phase(l, "launching");
+	begin_shims(l);
+}
+
+static void start_build(struct launch *l)
+{
+	static const struct stage_ops ops = {.progress = on_stage_progress, .done = on_build_done};
+	const struct stage_params p = stage_params_of(l);
+
+	arm_prepare(l);
+	if (launch_build(l, &p, &ops) < 0)
+		launch_fail(l, RC_STAGING, "staging could not be started");
+}
+
+/* ---- the container is made ------------------------------------------------------------------------------
+ */
+
 static void make_container(struct launch *l)
 {
 	struct err e = {0};
@@ -250,10 +311,10 @@ static void container_made(int rc, const struct err *why, void *arg)
 	for (size_t i = 0; i < notes->n; i++)
 		launch_say(l, "note: %s", notes->v[i]);
 	launch_paths_seen(l);
-	launch_list_procs(l);
-	launch_save(l, NULL);
-	launch_report(l);
-	launch_arm(l, 0, start_shim);
+	if (l->build_key)
+		start_build(l);
+	else
+		begin_shims(l);
 }
 
 void launch_proc_ready(struct launch *l)

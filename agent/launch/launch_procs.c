@@ -277,6 +277,21 @@ static void proc_command(struct lproc *p, struct strv *argv)
 
 /* ---- the shim's order ------------------------------------------------------------------------------- */
 
+void launch_order(const struct launch *l, struct shim_launch *s)
+{
+	s->token = xstrdup(l->plan->m->token);
+	s->job = l->job;
+	s->attempt = l->attempt;
+	s->set_ids = (uint8_t)(l->host->env->is_root != 0);
+	s->uid = l->user.uid;
+	s->gid = l->user.gid;
+	s->user = xstrdup(l->user.name);
+	container_shim(l->container, &s->cgroup_procs, &s->oom_files, &s->container_pid, &s->container_start);
+	s->memlock_unlimited = (uint8_t)(inventory_has_fabric(l->host->inv) != 0);
+	s->allow_setuid = (uint8_t)(l->host->env->cfg.allow_setuid != 0);
+	s->core_files = (uint8_t)(l->host->env->cfg.core_files != 0);
+}
+
 static void fill_launch(struct lproc *p, struct shim_launch *s)
 {
 	struct launch *l = p->l;
@@ -284,28 +299,18 @@ static void fill_launch(struct lproc *p, struct shim_launch *s)
 	uint32_t n = l->n_cpus;
 	char digits[TOKEN_DIGITS + 1];
 
+	launch_order(l, s);
 	random_hex(digits, TOKEN_DIGITS);
-	s->token = xstrdup(l->plan->m->token);
 	s->shim_token = xstrdup(digits);
 	s->kind = p->kind;
-	s->job = l->job;
-	s->attempt = l->attempt;
 	s->rank = p->rank;
 	s->cwd = xasprintf("%s/code", l->paths.ml_seen);
 	s->logdir = xstrdup(p->logdir);
 	s->wait_go = 1;
 	s->metrics = p->kind == PROC_RANK;
-	s->set_ids = (uint8_t)(l->host->env->is_root != 0);
-	s->uid = l->user.uid;
-	s->gid = l->user.gid;
-	s->user = xstrdup(l->user.name);
-	container_shim(l->container, &s->cgroup_procs, &s->oom_files, &s->container_pid, &s->container_start);
 	s->segment_bytes = SEGMENT_BYTES;
 	s->max_bytes = l->host->env->cfg.log_max_bytes ? l->host->env->cfg.log_max_bytes : LOG_MAX_DEFAULT;
-	s->memlock_unlimited = (uint8_t)(inventory_has_fabric(l->host->inv) != 0);
 	s->grace_ms = l->plan->m->grace_ms;
-	s->allow_setuid = (uint8_t)(l->host->env->cfg.allow_setuid != 0);
-	s->core_files = (uint8_t)(l->host->env->cfg.core_files != 0);
 	if (p->kind == PROC_RANK)
 		n = rank_cpus(l, p->local_rank, cpus);
 	else if (n)

@@ -7,6 +7,7 @@
 
 #include "agent/launch/launch.h"
 #include "agent/launch/lproc.h"
+#include "shim/shim.h"
 
 /* ---- prepare (launch_prepare.c, launch_procs.c) ----------------------------------------------------- */
 void launch_prepare(struct launch *l);
@@ -17,10 +18,23 @@ void launch_fail(struct launch *l, enum reason_class cls, const char *text);
 int launch_make_dirs(const struct launch *l, unsigned *at, struct err *e);
 int launch_write_config(struct launch *l, struct err *e); /* into input/config; launch_procs.c */
 int launch_container(struct launch *l, int adopt, struct err *e);
+/* Fills what is the same for all processes of the launch; before the launch has its container: half of it. */
+void launch_order(const struct launch *l, struct shim_launch *s);
 /* Makes the structs of the processes on this node; launch_spawn_proc starts a shim. */
 void launch_list_procs(struct launch *l);
 int launch_spawn_proc(struct lproc *p, struct err *e);
 void launch_proc_ready(struct launch *l); /* one more shim answers: READY when all do */
+
+/* ---- the agent's own programs in the container (launch_inside.c) ------------------------------------- */
+/* Starts the making of l->build_key. Returns -1 when it could not start. */
+int launch_build(struct launch *l, const struct stage_params *p, const struct stage_ops *ops);
+/* For stage_packages. */
+struct inside *launch_inside_packages(struct launch *l);
+void launch_inside_stop(struct launch *l);      /* nothing more is started there, and what runs is killed */
+int launch_inside_busy(const struct launch *l); /* 1: one may run */
+/* Kills shims that an earlier agent left. */
+void launch_inside_drop(const struct launch *l);
+int launch_inside_is_folder(const char *name); /* below RUN/J.A: of such a shim */
 
 /* ---- run (launch_run.c) ----------------------------------------------------------------------------- */
 void launch_go(struct launch *l);
@@ -41,7 +55,8 @@ void launch_kill(struct launch *l, uint32_t grace_ms, const char *reason);
 void launch_fence(struct launch *l, const char *why);
 /* Sweeps strays after the last process, then reports ENDED (FAILED when it never was READY). */
 void launch_sweep(struct launch *l);
-int launch_left(struct launch *l); /* kills all that is left, and counts it; -1 unknown */
+void launch_inside_ended(struct launch *l); /* the end may have waited for it */
+int launch_left(struct launch *l);          /* kills all that is left, and counts it; -1 unknown */
 
 /* ---- collect (launch_collect.c) --------------------------------------------------------------------- */
 void launch_collect(struct launch *l, int keep);

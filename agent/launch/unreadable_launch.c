@@ -66,7 +66,8 @@ struct unreadable_launches {
 
 static int is_shim_folder(const char *name)
 {
-	return strncmp(name, "rank-", 5) == 0 || launcher_proc_called(name) != NULL;
+	return strncmp(name, "rank-", 5) == 0 || launcher_proc_called(name) != NULL ||
+	       launch_inside_is_folder(name);
 }
 
 static int count_shim(const char *name, void *arg)

@@ -2,9 +2,10 @@
  * stage: see stage.h. It brings everything that a job needs to this node: source tree, inputs, checkpoint,
  * Python packages.
  *
- * One thread does it, in this order: no code of the job's owner runs before pip. Until then ml belongs to a
- * root agent and is closed (launch_dirs.c), because the owner may have other processes on this node; then
- * the stage hands it over. Log lines and progress go to the loop; the thread touches no state of the agent.
+ * One thread does it, in this order. No code of the job's owner runs here: a missing environment is made
+ * later, inside the container (stage_build). Until the files are complete ml belongs to a root agent and is
+ * closed (launch_dirs.c), because the owner may have other processes on this node; then the stage hands it
+ * over. Log lines and progress go to the loop; the thread touches no state of the agent.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,10 +15,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "agent/base/capture.h"
 #include "agent/base/user.h"
 #include "agent/stage/fetch.h"
-#include "agent/stage/packages.h"
 #include "agent/stage/stage_int.h"
 #include "common/base/hash.h"
 #include "common/base/log.h"
@@ -28,8 +27,6 @@
 #define PAUSE_MS      100u
 #define CACHE_MIN     (1ull << 30)
 #define EVICT_EVERY_S 60
-#define PACKAGES_MS   60000u
-#define PACKAGES_MAX  (1024 * 1024)
 
 /* ---- to the loop
  * ------------------------------------------------------------------------------------------- */
@@ -339,6 +336,14 @@ static void run_stage(struct worker *w, void *arg)
 /* ---- life
  * -------------------------------------------------------------------------------------------------- */
 
+static void run_build(struct worker *w, void *arg)
+{
+	struct stage *s = arg;
+
+	s->w = w;
+	stage_build_venv(s);
+}
+
 static void stage_free(void *arg)
 {
 	struct stage *s = arg;
@@ -364,6 +369,10 @@ static void stage_free(void *arg)
 	free(s->requirements);
 	free(s->output);
 	free(s->venv_bin);
+	free(s->build_key);
+	free(s->tmpdir);
+	free(s->ml_seen);
+	inside_destroy(s->inside);
 	free(s);
 }
 
@@ -371,7 +380,13 @@ static void stage_done(void *arg)
 {
 	struct stage *s = arg;
 
-	s->ops.done(s->rc, s->cls, s->rc < 0 ? s->text : NULL, s->venv_bin, s->arg);
+	const struct stage_result r = {.rc = s->rc,
+	                               .cls = s->cls,
+	                               .text = s->rc < 0 ? s->text : NULL,
+	                               .venv_bin = s->venv_bin,
+	                               .build_key = s->venv_bin ? NULL : s->build_key};
+
+	s->ops.done(&r, s->arg);
 }
 
 /* Picks the variables of the job that steer pip and its way to the network. */
@@ -392,6 +407,7 @@ static void copy_params(struct stage *s, const struct stage_params *p)
 	s->setup = p->setup;
 	s->work = xstrdup(p->paths->work);
 	s->ml = xstrdup(p->paths->ml);
+	s->ml_seen = xstrdup(p->paths->ml_seen);
 	s->data_dir = xstrdup(s->env->cfg.data_dir);
 	user_copy(&s->user, p->user);
 	s->bundle = xstrdup(p->bundle_digest);
@@ -419,22 +435,12 @@ static void copy_params(struct stage *s, const struct stage_params *p)
 			strv_setenv(&s->pip_env, spec->env[i].name, spec->env[i].value);
 }
 
-struct stage *stage_start(struct agent_env *env, struct data_link *b, const struct stage_params *p,
-                          const struct stage_ops *ops, void *arg)
+/* Takes s. */
+static struct stage *begin_stage(struct stage *s, const struct worker_task *task)
 {
-	static const struct worker_task task = {.run = run_stage, .done = stage_done, .release = stage_free};
-	struct stage *s = xcalloc(1, sizeof(*s));
 	struct err e;
 
-	fetch_global_init();
-	s->ml_fd = -1;
-	s->env = env;
-	s->b = b;
-	s->ops = *ops;
-	s->arg = arg;
-	copy_params(s, p);
-	asuser_init(&s->as, env->is_root, p->user);
-	s->handle = worker_start(data_link_workers(b), &task, s, &e);
+	s->handle = worker_start(data_link_workers(s->b), task, s, &e);
 	if (s->handle)
 		return s;
 	log_error("event=stage_not_started reason=\"%s\"", e.text);
@@ -442,88 +448,57 @@ struct stage *stage_start(struct agent_env *env, struct data_link *b, const stru
 	return NULL;
 }
 
+static struct stage *stage_new(struct agent_env *env, struct data_link *b, const struct stage_params *p,
+                               const struct stage_ops *ops, void *arg)
+{
+	struct stage *s = xcalloc(1, sizeof(*s));
+
+	s->ml_fd = -1;
+	s->env = env;
+	s->b = b;
+	s->ops = *ops;
+	s->arg = arg;
+	copy_params(s, p);
+	asuser_init(&s->as, env->is_root, p->user);
+	return s;
+}
+
+struct stage *stage_start(struct agent_env *env, struct data_link *b, const struct stage_params *p,
+                          const struct stage_ops *ops, void *arg)
+{
+	static const struct worker_task task = {.run = run_stage, .done = stage_done, .release = stage_free};
+
+	fetch_global_init();
+	return begin_stage(stage_new(env, b, p, ops, arg), &task);
+}
+
+struct stage *stage_build(struct agent_env *env, struct data_link *b, const struct stage_params *p,
+                          const char *build_key, const char *tmpdir, struct inside *in,
+                          const struct stage_ops *ops, void *arg)
+{
+	static const struct worker_task task = {.run = run_build, .done = stage_done, .release = stage_free};
+	struct stage *s = stage_new(env, b, p, ops, arg);
+
+	s->build_key = xstrdup(build_key);
+	s->tmpdir = xstrdup(tmpdir);
+	s->inside = in;
+	return begin_stage(s, &task);
+}
+
+void stage_stop(struct stage *s)
+{
+	inside_stop(s->inside);
+}
+
+int stage_busy(const struct stage *s)
+{
+	return inside_busy(s->inside);
+}
+
 void stage_cancel(struct stage *s)
 {
+	if (s && s->inside)
+		inside_stop(s->inside);
 	if (s)
 		worker_cancel(s->handle);
-}
-
-/* ---- package list
- * --------------------------------------------------------------------------------------------- */
-
-struct packages {
-	struct worker *w;
-	struct launch_user user;
-	int as_user;
-	char *python, *text;
-	struct err e;
-	void (*done)(const char *text, const char *why, void *arg);
-	void *arg;
-};
-
-static void packages_run(struct worker *w, void *arg)
-{
-	static const char script[] =
-	    "import importlib.metadata as m\n"
-	    "seen = {}\n"
-	    "for d in m.distributions():\n"
-	    "    n = d.metadata['Name']\n"
-	    "    if n and n.lower() not in seen:\n" /* the first one found is the one that is imported */
-	    "        seen[n.lower()] = n + '==' + d.version\n"
-	    "print('\\n'.join(seen[k] for k in sorted(seen)))\n";
-	struct packages *p = arg;
-	const char *argv[] = {p->python, "-c", script, NULL};
-	struct capture c = {
-	    .argv = argv, .timeout_ms = PACKAGES_MS, .max = PACKAGES_MAX, .user = p->as_user ? &p->user : NULL};
-	size_t n;
-
-	(void)w;
-	if (capture_run(&c, &p->text, &n, &p->e) < 0) {
-		free(p->text);
-		p->text = NULL;
-	}
-}
-
-static void packages_done(void *arg)
-{
-	struct packages *p = arg;
-
-	p->done(p->text, p->text ? NULL : p->e.text, p->arg);
-}
-
-static void packages_free(void *arg)
-{
-	struct packages *p = arg;
-
-	user_fini(&p->user);
-	free(p->python);
-	free(p->text);
-	free(p);
-}
-
-struct packages *stage_packages(struct agent_env *env, struct data_link *b, const char *venv_bin,
-                                const struct launch_user *user,
-                                void (*done_fn)(const char *text, const char *why, void *arg), void *arg)
-{
-	static const struct worker_task task = {
-	    .run = packages_run, .done = packages_done, .release = packages_free};
-	struct packages *p = xcalloc(1, sizeof(*p));
-	struct err e;
-
-	user_copy(&p->user, user);
-	p->as_user = env->is_root && user->uid != 0;
-	p->python = venv_bin ? xasprintf("%s/python", venv_bin) : xstrdup(STAGE_PYTHON);
-	p->done = done_fn;
-	p->arg = arg;
-	p->w = worker_start(data_link_workers(b), &task, p, &e);
-	if (p->w)
-		return p;
-	packages_free(p);
-	return NULL;
-}
-
-void packages_cancel(struct packages *p)
-{
-	if (p)
-		worker_cancel(p->w);
 }

@@ -1,7 +1,8 @@
 /*
  * The room stage: files of a job come to its node before the start, and its results leave after the end.
  *
- * stage: bundle, inputs, requirements and the checkpoint to resume from, brought in by a thread of its own.
+ * stage: bundle, inputs and the checkpoint to resume from, brought in by a thread of its own, before there is
+ * a container; and then, where it is missing, the environment of the requirements, made inside the container.
  */
 #ifndef HEARTH_AGENT_STAGE_STAGE_H
 #define HEARTH_AGENT_STAGE_STAGE_H
@@ -10,6 +11,7 @@
 #include "agent/base/user.h"
 #include "agent/link/data_link.h"
 #include "agent/logs/nodelog.h"
+#include "agent/stage/inside.h"
 #include "common/net/wire_msg.h"
 #include "common/spec/spec.h"
 #include <stdint.h>
@@ -28,16 +30,30 @@ struct stage_params {
 	int64_t resume_step;     /* the step that a file:// uri must hold; -1 any */
 	struct nodelog *setup;   /* gets progress and pip's output */
 };
+struct stage_result {
+	int rc; /* 0, or -1 with class and text */
+	enum reason_class cls;
+	const char *text;
+	const char *venv_bin;  /* of the virtual environment; NULL none (yet) */
+	const char *build_key; /* the environment is missing: stage_build makes it; NULL: nothing is missing */
+};
 struct stage_ops {
 	void (*progress)(const char *phase, uint64_t done, uint64_t total,
 	                 void *arg); /* phases: bundle, input:CH, requirements, resume */
-	void (*done)(int rc, enum reason_class cls, const char *text, const char *venv_bin,
-	             void *arg); /* venv_bin NULL none */
+	void (*done)(const struct stage_result *r, void *arg);
 };
 /* Starts staging, before container_create (linked inputs). resume_from goes into ml/checkpoints. Returns NULL
  * when it could not start: the log says why, and nothing is called. */
 struct stage *stage_start(struct agent_env *env, struct data_link *b, const struct stage_params *p,
                           const struct stage_ops *ops, void *arg);
+/* Makes the virtual environment build_key inside the launch's container. params: as for stage_start, with the
+ * paths as the container shows them; tmpdir: a temporary folder inside. Takes `in`. */
+struct stage *stage_build(struct agent_env *env, struct data_link *b, const struct stage_params *p,
+                          const char *build_key, const char *tmpdir, struct inside *in,
+                          const struct stage_ops *ops, void *arg);
+/* A build starts nothing more in the container, and what runs there is killed. done follows. */
+void stage_stop(struct stage *s);
+int stage_busy(const struct stage *s); /* of a build: 1: something may run in the container */
 void stage_cancel(struct stage *s); /* no callback after this; returns at once, and the thread stops later */
 
 #endif

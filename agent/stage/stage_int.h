@@ -3,13 +3,14 @@
  * of stage.c.
  *
  * Files: stage.c (order of steps, reports), stage_check.c (checks before the start), stage_tree.c (bundle
- * and trees), input.c (channels), venv.c (requirements).
+ * and trees), input.c (channels), venv.c and venv_build.c (requirements).
  */
 #ifndef HEARTH_AGENT_STAGE_STAGE_INT_H
 #define HEARTH_AGENT_STAGE_STAGE_INT_H
 
 #include "agent/base/asuser.h"
 #include "agent/stage/cache.h"
+#include "agent/stage/inside.h"
 #include "agent/stage/stage.h"
 
 struct stage_input {
@@ -30,7 +31,8 @@ struct stage {
 	uint64_t job;
 	uint32_t attempt;
 	char *work, *ml, *data_dir;
-	int ml_fd; /* thread */
+	char *ml_seen; /* of ml, by the job's processes */
+	int ml_fd;     /* thread */
 	struct launch_user user;
 	struct asuser as;
 	char *bundle, *resume, *requirements;
@@ -39,6 +41,8 @@ struct stage {
 	uint64_t later; /* thread: entries of later steps than that, which were left out */
 	struct stage_input *inputs;
 	size_t n_inputs;
+	struct inside *inside; /* of a build; NULL: not one */
+	char *tmpdir;          /* of a build: TMPDIR inside */
 	struct strv pip_env;   /* NAME=VALUE of the job that pip is to see */
 	uint64_t limit, bytes; /* disk_bytes, 0 none; staged so far */
 	/* thread */
@@ -50,6 +54,7 @@ struct stage {
 	enum reason_class cls;
 	char text[1024];
 	char *venv_bin;
+	char *build_key; /* the environment is missing */
 };
 
 void stage_say(struct stage *s, const char *fmt, ...)
@@ -87,6 +92,12 @@ int stage_later(const char *relpath, void *arg);
 
 /* ---- venv.c ---- */
 int stage_requirements(struct stage *s);
+char *venv_cache(const struct stage *s); /* the folder of all environments; malloc'ed */
+int venv_use(struct stage *s, const char *entry_dir, struct err *e);
+int venv_fail(struct stage *s, const struct err *e); /* -1 */
+
+/* ---- venv_build.c ---- */
+int stage_build_venv(struct stage *s); /* of s->build_key, in the container */
 #define STAGE_PYTHON "/usr/bin/python3"
 
 #endif

@@ -1,6 +1,7 @@
 /*
  * venv: the job's requirements.txt as a virtual environment that sees the node's own packages, cached by
- * digest.
+ * digest. This file finds a finished one, before there is a container; venv_build.c makes a missing one
+ * inside the container.
  *
  *   DATA/cache/venvs/KEY/env    KEY: digest of the requirements, the interpreter and the account
  *   DATA/jobs/J.A/venv          link to the entry in use: it is not evicted while this exists
@@ -15,23 +16,17 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "agent/base/capture.h"
-#include "agent/base/child.h"
 #include "agent/stage/stage_int.h"
 #include "common/base/hash.h"
 #include "common/os/fsutil.h"
 
-#define TEXT_MAX  (1024 * 1024)
-#define SILENT_MS 5000u
-#define BUILD_MS  (2u * 3600 * 1000)
-#define SHORT_MS  60000u
-
-extern char **environ;
+#define TEXT_MAX (1024 * 1024)
+#define SHORT_MS 60000u
 
 /* ---- what is asked for
  * ---------------------------------------------------------------------------------------- */
@@ -114,209 +109,59 @@ static int make_key(struct stage *s, const struct wanted *w, char key[HASH_HEX_S
 	return 0;
 }
 
-/* ---- building
- * --------------------------------------------------------------------------------------------------- */
+/* ---- use ------------------------------------------------------------------------------------------- */
 
-struct build {
-	struct stage *s;
-	struct wanted *w;
-	char *env_dir, *python; /* of the environment */
-	struct strv env;
-	const char *doing;
-	uint64_t next_beat_ms, started_us;
-};
-
-static void show_output(const char *p, size_t n, void *arg)
+char *venv_cache(const struct stage *s)
 {
-	struct build *b = arg;
-
-	stage_bytes(b->s, p, n);
-	b->next_beat_ms = SILENT_MS;
+	return xasprintf("%s/cache/venvs", s->data_dir);
 }
 
-static int pip_beat(uint64_t silent_ms, void *arg)
-{
-	struct build *b = arg;
-
-	if (silent_ms >= b->next_beat_ms) {
-		stage_say(b->s, "%s: still at work, %" PRIu64 " s so far", b->doing,
-		          (clock_boot_us(b->s->env->clock) - b->started_us) / 1000000);
-		b->next_beat_ms = silent_ms + SILENT_MS;
-	}
-	/* A step of nothing shows the controller that this is alive. */
-	b->s->done++;
-	return stage_step(b->s, 0);
-}
-
-/* Variables of the node that pip may need (proxies, index), then those of the job. */
-static void make_env(struct build *b)
-{
-	static const char *const from_agent[] = {
-	    "http_proxy=", "https_proxy=", "no_proxy=", "HTTP_PROXY=", "HTTPS_PROXY=",       "NO_PROXY=",
-	    "ALL_PROXY=",  "all_proxy=",   "PIP_",      "SSL_CERT_",   "REQUESTS_CA_BUNDLE="};
-	const struct stage *s = b->s;
-
-	strv_addf(&b->env, "PATH=%s/bin:/usr/local/bin:/usr/bin:/bin", b->env_dir);
-	strv_addf(&b->env, "HOME=%s", s->user.home ? s->user.home : "/");
-	strv_addf(&b->env, "USER=%s", s->user.name ? s->user.name : "");
-	strv_addf(&b->env, "TMPDIR=%s/tmp", s->work);
-	strv_addf(&b->env, "VIRTUAL_ENV=%s", b->env_dir);
-	strv_add(&b->env, "LANG=C.UTF-8");
-	strv_add(&b->env, "LC_ALL=C.UTF-8");
-	strv_add(&b->env, "PYTHONUNBUFFERED=1");
-	for (char **v = environ; *v; v++)
-		for (size_t i = 0; i < sizeof(from_agent) / sizeof(from_agent[0]); i++)
-			if (begins_with(*v, from_agent[i])) {
-				strv_add(&b->env, *v);
-				break;
-			}
-	for (size_t i = 0; i < s->pip_env.n; i++) {
-		cleanup_free char *name = xstrdup(s->pip_env.v[i]);
-		char *eq = strchr(name, '=');
-
-		*eq = '\0';
-		strv_setenv(&b->env, name, eq + 1);
-	}
-}
-
-static int run_pip(struct build *b, const char *doing, const char *const *argv, char last[512], struct err *e)
-{
-	cleanup_free char *code = xasprintf("%s/code", b->s->ml);
-	struct child c = {.argv = argv,
-	                  .envp = b->env.v,
-	                  .cwd = code,
-	                  .user = b->s->as.needed ? &b->s->user : NULL,
-	                  .stdin_fd = -1,
-	                  .timeout_ms = BUILD_MS,
-	                  .output = show_output,
-	                  .tick = pip_beat,
-	                  .arg = b};
-	int rc;
-
-	b->doing = doing;
-	b->next_beat_ms = SILENT_MS;
-	b->started_us = clock_boot_us(b->s->env->clock);
-	rc = child_run(&c, e);
-	memcpy(last, c.last_line, sizeof(c.last_line));
-	return rc;
-}
-
-/* Debian's pip is seen through the node's packages; where it is missing the interpreter brings its own. */
-static int have_pip(struct build *b, char last[512], struct err *e)
-{
-	const char *ask[] = {b->python, "-c", "import pip", NULL};
-	const char *make[] = {b->python, "-m", "ensurepip", "--default-pip", NULL};
-	struct capture c = {.argv = ask,
-	                    .envp = b->env.v,
-	                    .timeout_ms = SHORT_MS,
-	                    .max = 4096,
-	                    .user = b->s->as.needed ? &b->s->user : NULL};
-	char *out = NULL;
-	size_t n;
-	int rc = capture_run(&c, &out, &n, NULL);
-
-	free(out);
-	if (rc == 0)
-		return 0;
-	if (run_pip(b, "ensurepip", make, last, e) < 0)
-		return err_set(e, ERR_UNAVAILABLE,
-		               "this node has no pip for " STAGE_PYTHON " (Debian: python3-pip): %s", last);
-	return 0;
-}
-
-static int build_env(struct build *b, struct err *e)
-{
-	const char *venv[] = {STAGE_PYTHON,    "-m",       "venv", "--system-site-packages",
-	                      "--without-pip", b->env_dir, NULL};
-	const char *pip[] = {b->python,
-	                     "-m",
-	                     "pip",
-	                     "install",
-	                     "--disable-pip-version-check",
-	                     "--no-input",
-	                     "--no-color",
-	                     "--progress-bar",
-	                     "off",
-	                     "-r",
-	                     b->w->file,
-	                     NULL};
-	char last[512];
-
-	if (mkdir(b->env_dir, 0755) < 0)
-		return err_sys(e, errno, "%s", b->env_dir);
-	if (b->s->as.needed && chown(b->env_dir, b->s->user.uid, b->s->user.gid) < 0)
-		return err_sys(e, errno, "%s: owner", b->env_dir);
-	if (run_pip(b, "python3 -m venv", venv, last, e) < 0)
-		return err_set(e, e->code == ERR_UNAVAILABLE ? e->code : ERR_IO, "virtual environment: %s",
-		               last[0] ? last : e->text);
-	if (have_pip(b, last, e) < 0)
-		return -1;
-	if (run_pip(b, "pip install", pip, last, e) < 0) {
-		if (e->code == ERR_UNAVAILABLE)
-			return err_set(e, ERR_UNAVAILABLE, "cancelled");
-		return err_set(e, ERR_INVALID, "pip install -r %s: %s", b->s->requirements, last[0] ? last : e->text);
-	}
-	return 0;
-}
-
-/* ---- use
- * ------------------------------------------------------------------------------------------------------ */
-
-static int mark_use(struct stage *s, const char *entry_dir, struct err *e)
+/* Names the environment in the job's folder, so that it is not evicted. With its lock held. */
+int venv_use(struct stage *s, const char *entry_dir, struct err *e)
 {
 	cleanup_free char *link = xasprintf("%s/venv", s->work);
 
 	unlink(link);
-	return symlink(entry_dir, link) < 0 ? err_sys(e, errno, "%s", link) : 0;
+	if (symlink(entry_dir, link) < 0)
+		return err_sys(e, errno, "%s", link);
+	s->venv_bin = xasprintf("%s/env/bin", entry_dir);
+	return 0;
 }
 
-static int wait_turn(void *arg)
+static int never_wait(void *arg)
 {
-	struct build *b = arg;
-	uint64_t waited_ms = (clock_boot_us(b->s->env->clock) - b->started_us) / 1000;
-
-	if (waited_ms >= b->next_beat_ms) {
-		stage_say(b->s,
-		          "requirements: another job builds the same environment, waiting for it (%" PRIu64 " s)",
-		          waited_ms / 1000);
-		b->next_beat_ms = waited_ms + SILENT_MS;
-		b->s->done++;
-	}
-	if (stage_step(b->s, 0) < 0)
-		return -1;
-	return stage_pause(b->s);
+	(void)arg;
+	return -1;
 }
 
-static int provide_venv(struct stage *s, struct wanted *w, struct err *e)
+/* One that is missing, or that somebody else makes just now, waits for the container. */
+static int find_venv(struct stage *s, const char *key, struct err *e)
 {
-	cleanup_free char *kind = xasprintf("%s/cache/venvs", s->data_dir);
-	struct build b = {.s = s, .w = w, .started_us = clock_boot_us(s->env->clock)};
+	cleanup_free char *kind = venv_cache(s);
 	struct cache_entry c;
-	char key[HASH_HEX_SIZE];
 	int rc = 0;
 
-	if (make_key(s, w, key, e) < 0 || cache_open(&c, kind, key, 0755, wait_turn, &b, e) < 0)
-		return -1;
-	b.env_dir = xasprintf("%s/env", c.dir);
-	b.python = xasprintf("%s/bin/python", b.env_dir);
+	if (cache_open(&c, kind, key, 0755, never_wait, NULL, e) < 0) {
+		if (e->code != ERR_UNAVAILABLE)
+			return -1;
+		s->build_key = xstrdup(key);
+		return 0;
+	}
 	if (c.complete) {
 		stage_say(s, "requirements: the environment %.12s is here already", key);
+		rc = venv_use(s, c.dir, e);
 	} else {
-		stage_say(s, "requirements: building the environment %.12s from %s", key, s->requirements);
-		make_env(&b);
-		rc = build_env(&b, e);
-		if (rc == 0)
-			rc = cache_commit(&c, e);
-		strv_fini(&b.env);
+		s->build_key = xstrdup(key);
 	}
-	if (rc == 0)
-		rc = mark_use(s, c.dir, e); /* before the lock goes */
-	if (rc == 0)
-		s->venv_bin = xasprintf("%s/bin", b.env_dir);
 	cache_close(&c);
-	free(b.env_dir);
-	free(b.python);
 	return rc;
+}
+
+static int look_for(struct stage *s, const struct wanted *w, struct err *e)
+{
+	char key[HASH_HEX_SIZE];
+
+	return make_key(s, w, key, e) < 0 ? -1 : find_venv(s, key, e);
 }
 
 int stage_requirements(struct stage *s)
@@ -330,12 +175,15 @@ int stage_requirements(struct stage *s)
 	if (rc == 0 && w.lines == 0)
 		stage_say(s, "requirements: %s asks for nothing", s->requirements);
 	else if (rc == 0)
-		rc = provide_venv(s, &w, &e);
+		rc = look_for(s, &w, &e);
 	free(w.file);
 	free(w.text);
-	if (rc == 0)
-		return 0;
-	return stage_fail(
-	    s, e.code == ERR_INVALID || e.code == ERR_NOT_FOUND || e.code == ERR_DENIED ? RC_USER_ERROR : RC_NONE,
-	    &e);
+	return rc == 0 ? 0 : venv_fail(s, &e);
+}
+
+int venv_fail(struct stage *s, const struct err *e)
+{
+	int owners = e->code == ERR_INVALID || e->code == ERR_NOT_FOUND || e->code == ERR_DENIED;
+
+	return stage_fail(s, owners ? RC_USER_ERROR : RC_NONE, e);
 }

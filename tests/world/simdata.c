@@ -315,6 +315,7 @@ static void on_stage(void *arg)
 	const struct stage_ops *ops = s->stage;
 	void *a = s->arg;
 	int bad = sim->data_faults && sim_one_in(&sim->rng_prog, 25);
+	struct stage_result r = {.rc = 0};
 
 	if (s->left != 0) {
 		if (s->left > 0) {
@@ -328,10 +329,10 @@ static void on_stage(void *arg)
 	loop_timer_destroy(s->timer);
 	free(s);
 	if (bad)
-		ops->done(-1, sim_rnd(&sim->rng_prog, 2) ? RC_DISK : RC_STAGING, "it could not be brought in", NULL,
-		          a);
-	else
-		ops->done(0, RC_NONE, NULL, NULL, a);
+		r = (struct stage_result){.rc = -1,
+		                          .cls = sim_rnd(&sim->rng_prog, 2) ? RC_DISK : RC_STAGING,
+		                          .text = "it could not be brought in"};
+	ops->done(&r, a);
 }
 
 struct stage *stage_start(struct agent_env *env, struct data_link *b, const struct stage_params *p,
@@ -365,17 +366,63 @@ void stage_cancel(struct stage *s)
 	step_free(s);
 }
 
-struct packages *stage_packages(struct agent_env *env, struct data_link *b, const char *venv_bin,
-                                const struct launch_user *user,
-                                void (*done)(const char *text, const char *why, void *arg), void *arg)
+/* No job of the world has requirements, and nobody asks for its packages. */
+struct inside *inside_create(const char *shim_path, const char *dir, const char *logdir,
+                             struct shim_launch *order)
+{
+	(void)shim_path;
+	(void)dir;
+	(void)logdir;
+	shim_launch_fini(order);
+	return NULL;
+}
+
+struct stage *stage_build(struct agent_env *env, struct data_link *b, const struct stage_params *p,
+                          const char *build_key, const char *tmpdir, struct inside *in,
+                          const struct stage_ops *ops, void *arg)
 {
 	(void)env;
 	(void)b;
+	(void)p;
+	(void)build_key;
+	(void)tmpdir;
+	(void)in;
+	(void)ops;
+	(void)arg;
+	return NULL;
+}
+
+void stage_stop(struct stage *s)
+{
+	(void)s;
+}
+
+int stage_busy(const struct stage *s)
+{
+	(void)s;
+	return 0;
+}
+
+struct packages *stage_packages(struct data_link *b, const char *venv_bin, struct inside *in,
+                                void (*done)(const char *text, const char *why, void *arg), void *arg)
+{
+	(void)b;
 	(void)venv_bin;
-	(void)user;
+	(void)in;
 	(void)done;
 	(void)arg;
 	return NULL;
+}
+
+void packages_stop(struct packages *p)
+{
+	(void)p;
+}
+
+int packages_busy(const struct packages *p)
+{
+	(void)p;
+	return 0;
 }
 
 void packages_cancel(struct packages *p)

@@ -52,7 +52,9 @@ static void forget(struct stagekit *k)
 	free(k->text);
 	free(k->venv_bin);
 	free(k->log);
-	k->text = k->venv_bin = k->log = NULL;
+	free(k->keys);
+	k->text = k->venv_bin = k->log = k->keys = NULL;
+	k->built = 0;
 	k->done = k->rc = 0;
 	k->n_progress = 0;
 	k->phases[0] = '\0';
@@ -124,23 +126,66 @@ static void on_progress(const char *phase, uint64_t done, uint64_t total, void *
 		snprintf(k->phases + n, sizeof(k->phases) - n, "%s ", phase);
 }
 
-static void on_done(int rc, enum reason_class cls, const char *text, const char *venv_bin, void *arg)
+static struct job_spec *parse_keys(const char *keys)
+{
+	cleanup_free char *text =
+	    xasprintf("{\"name\":\"t\",\"command\":[\"true\"]%s%s}", *keys ? "," : "", keys);
+	struct job_spec *spec;
+	struct err e;
+
+	spec = spec_parse(text, strlen(text), &e);
+	if (!spec)
+		tap_bail("%s", e.text);
+	return spec;
+}
+
+static void on_done(const struct stage_result *r, void *arg);
+static const struct stage_ops ops = {on_progress, on_done};
+
+/* As a launch does it when it has its container; here nothing but a shim is around the program. */
+static void begin_build(struct stagekit *k, const char *build_key)
+{
+	cleanup_free char *shim = xasprintf("%s/shim/hearth-shim", getenv("HEARTH_TOP_BUILDDIR"));
+	cleanup_free char *dir = xasprintf("%s/build", k->paths.run),
+	                  *logdir = xasprintf("%s/logs/build", k->paths.work),
+	                  *tmp = xasprintf("%s/tmp", k->paths.work);
+	struct shim_launch order = {.token = xasprintf("stagekit-%u", k->runs),
+	                            .set_ids = (uint8_t)k->env.is_root,
+	                            .uid = k->user.uid,
+	                            .gid = k->user.gid};
+	struct job_spec *spec = parse_keys(k->keys);
+	struct stage_params p = {.job = k->runs,
+	                         .epoch = 1,
+	                         .attempt = 1,
+	                         .spec = spec,
+	                         .user = &k->user,
+	                         .paths = &k->paths,
+	                         .setup = k->setup};
+
+	k->built = 1;
+	if (!stage_build(&k->env, k->link, &p, build_key, tmp, inside_create(shim, dir, logdir, &order), &ops, k))
+		tap_bail("the build does not start");
+	spec_destroy(spec);
+}
+
+static void on_done(const struct stage_result *r, void *arg)
 {
 	struct stagekit *k = arg;
 
+	if (r->rc == 0 && r->build_key) {
+		begin_build(k, r->build_key);
+		return;
+	}
 	k->done++;
-	k->rc = rc;
-	k->cls = cls;
-	k->text = xstrdup(text);
-	k->venv_bin = xstrdup(venv_bin);
+	k->rc = r->rc;
+	k->cls = r->cls;
+	k->text = xstrdup(r->text);
+	k->venv_bin = xstrdup(r->venv_bin);
 }
 
 struct stage *stagekit_begin(struct stagekit *k, const char *keys, const char *bundle, const char *resume,
                              const char *const *digests)
 {
-	static const struct stage_ops ops = {on_progress, on_done};
-	cleanup_free char *text =
-	    xasprintf("{\"name\":\"t\",\"command\":[\"true\"]%s%s}", *keys ? "," : "", keys);
 	cleanup_free char *dir = NULL;
 	struct wire_strv list = {0};
 	struct stage_params p = {.job = k->runs,
@@ -161,9 +206,10 @@ struct stage *stagekit_begin(struct stagekit *k, const char *keys, const char *b
 		k->before(k);
 	dir = xasprintf("%s/logs/setup", k->paths.work);
 	k->setup = nodelog_open(dir, k->env.clock, &e);
-	spec = spec_parse(text, strlen(text), &e);
-	if (!k->setup || !spec)
+	if (!k->setup)
 		tap_bail("%s", e.text);
+	k->keys = xstrdup(keys);
+	spec = parse_keys(keys);
 	for (size_t i = 0; i < spec->n_inputs; i++)
 		wire_strv_add(&list, digests && digests[i] ? digests[i] : "");
 	p.spec = spec;

@@ -25,6 +25,8 @@ struct stagekit {
 	int done, rc;
 	enum reason_class cls;
 	char *text, *venv_bin;
+	char *keys;        /* of its job.json */
+	int built;         /* the environment was made */
 	char phases[1024]; /* "bundle input:a " */
 	unsigned n_progress;
 	char *log; /* of the setup stream */

@@ -171,7 +171,7 @@ static void test_two(void)
 	struct stage *a;
 
 	other.setup = NULL;
-	other.text = other.venv_bin = other.log = NULL;
+	other.text = other.venv_bin = other.log = other.keys = NULL;
 	other.paths = (struct launch_paths){0};
 	other.runs = 500;
 	a = stagekit_begin(&other, "\"source_dir\":\".\",\"requirements\":\"requirements.txt\"", digest, NULL,
@@ -188,6 +188,7 @@ static void test_two(void)
 	free(other.text);
 	free(other.venv_bin);
 	free(other.log);
+	free(other.keys);
 	free(other.paths.run);
 	free(other.paths.work);
 	free(other.paths.ml);
@@ -208,17 +209,30 @@ static void on_packages(const char *text, const char *why, void *arg)
 		tap_diag("%s", why);
 }
 
+static struct inside *place_of_packages(void)
+{
+	cleanup_free char *shim = xasprintf("%s/shim/hearth-shim", getenv("HEARTH_TOP_BUILDDIR"));
+	cleanup_free char *dir = xasprintf("%s/packages", k.paths.run),
+	                  *logdir = xasprintf("%s/logs/packages", k.paths.work);
+	struct shim_launch order = {.token = xstrdup("packages"),
+	                            .set_ids = (uint8_t)k.env.is_root,
+	                            .uid = k.user.uid,
+	                            .gid = k.user.gid};
+
+	return inside_create(shim, dir, logdir, &order);
+}
+
 static void test_packages(void)
 {
 	cleanup_free char *req = tiny(""), *none = xstrdup("/nonexistent/bin");
 
 	stage(req);
-	stage_packages(&k.env, k.link, k.venv_bin, &k.user, on_packages, NULL);
+	stage_packages(k.link, k.venv_bin, place_of_packages(), on_packages, NULL);
 	UNTIL(list.n == 1);
 	like(list.text ? list.text : "", "\ntinypkg==1.0\n", "the packages of the environment");
 	like(list.text ? list.text : "", "pip==", "and those of the node");
 	free(list.text);
-	stage_packages(&k.env, k.link, none, &k.user, on_packages, NULL);
+	stage_packages(k.link, none, place_of_packages(), on_packages, NULL);
 	UNTIL(list.n == 2);
 	ok(list.text == NULL, "unknown is not empty");
 }
