@@ -29,6 +29,7 @@
 #define NAME_SHOWN   24 /* characters of the node's name in RUN: paths of sockets are short */
 #define JOIN_RETRY_S 60
 #define SLOW_TURN_US 20000
+#define MIN_UID      1000 /* where accounts of people begin */
 
 enum {
 	OPT_FIRST = 1000,
@@ -55,6 +56,8 @@ enum {
 	OPT_NO_NAMESPACES,
 	OPT_ALLOW_SETUID,
 	OPT_CORE_FILES,
+	OPT_MIN_UID,
+	OPT_ALLOW_ROOT,
 	OPT_END,
 	OPT_VERSION,
 	OPT_HELP
@@ -89,6 +92,8 @@ static const struct {
     {"no-namespaces", NULL, "give jobs the host's /tmp and /dev/shm, and no /opt/ml", OPT_NO_NAMESPACES},
     {"allow-setuid", NULL, "let set-uid programs give rights to processes of jobs", OPT_ALLOW_SETUID},
     {"core-files", NULL, "let processes of jobs write core files, which hold their tokens", OPT_CORE_FILES},
+    {"min-uid", "N", "as root: refuse jobs of accounts below this uid (default: 1000)", OPT_MIN_UID},
+    {"allow-root", NULL, "as root: run jobs as root, too", OPT_ALLOW_ROOT},
     {"end-launches", NULL, "end this node's launches, list them, and exit (no agent may run)", OPT_END},
     {"log-level", "L", "debug, info, warn or error", OPT_LOG_LEVEL},
     {"version", NULL, "print the version", OPT_VERSION},
@@ -237,6 +242,11 @@ static int set_option(struct arguments *a, int id, const char *name, const char 
 		return 0;
 	case OPT_CORE_FILES:
 		c->core_files = 1;
+		return 0;
+	case OPT_MIN_UID:
+		return parse_u32(v, UINT32_MAX - 1, &c->min_uid) < 0 ? bad_value(name, v, "must be a uid") : 0;
+	case OPT_ALLOW_ROOT:
+		c->allow_root = 1;
 		return 0;
 	case OPT_END:
 		c->alone = 1;
@@ -475,7 +485,8 @@ static void more_files(void)
 
 int main(int argc, char **argv)
 {
-	static struct arguments a = {.join_wait_s = JOIN_RETRY_S}; /* the words in it are kept to the end */
+	static struct arguments a = {.join_wait_s = JOIN_RETRY_S,
+	                             .c.min_uid = MIN_UID}; /* the words in it are kept to the end */
 	struct join_params j;
 	struct err e = {0};
 	enum outcome out;

@@ -26,6 +26,7 @@
 #include "controller/files/blobs/blobstore.h"
 #include "controller/files/datafs.h"
 #include "controller/files/disk_space.h"
+#include "controller/http/accounts.h"
 #include "controller/incarnation.h"
 #include "controller/maintain.h"
 #include "controller/record/checkpoint.h"
@@ -47,6 +48,7 @@ struct controller {
 	struct conf *conf;
 	char *data_dir, *db_path, *listen, *url, *cluster, *owner;
 	uint8_t backfill; /* enum core_backfill */
+	struct accounts *accounts;
 	int lock_fd;
 	struct loop *loop;
 	struct loop_timer *timer;
@@ -329,13 +331,18 @@ static char *host_of(const char *listen)
 	return xstrndup(listen, n);
 }
 
+static int is_loopback_host(const char *host)
+{
+	return strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0 || strcmp(host, "localhost") == 0;
+}
+
 /* An address that a rank on another machine can reach. Off loopback it is always TLS. */
 static char *url_of(const char *listen, unsigned port)
 {
 	cleanup_free char *host = host_of(listen);
 	char name[256];
 
-	if (strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0 || strcmp(host, "localhost") == 0)
+	if (is_loopback_host(host))
 		return xasprintf(strchr(host, ':') ? "http://[%s]:%u" : "http://%s:%u", host, port);
 	if (*host && strcmp(host, "0.0.0.0") != 0 && strcmp(host, "::") != 0 && strcmp(host, "*") != 0)
 		return xasprintf(strchr(host, ':') ? "https://[%s]:%u" : "https://%s:%u", host, port);
@@ -355,6 +362,18 @@ static char *owner_account(const struct conf *conf)
 	return pw ? xstrdup(pw->pw_name) : xasprintf("%u", (unsigned)geteuid());
 }
 
+/* Reads run_as, before anything is made: a hearthd that must not start leaves nothing behind. */
+static int read_accounts(struct controller *c, struct err *e)
+{
+	cleanup_free char *host = host_of(c->listen);
+	const char *run_as = conf_get_str(c->conf, "run_as");
+
+	c->accounts = accounts_parse(run_as, e);
+	if (!c->accounts)
+		return -1;
+	return accounts_check_start(run_as, geteuid() == 0, is_loopback_host(host), c->listen, e);
+}
+
 static uint32_t seconds_of(const struct conf *conf, const char *name)
 {
 	return (uint32_t)(conf_get_duration_us(conf, name) / 1000000);
@@ -371,6 +390,7 @@ static int start_server(struct controller *c, struct err *e)
 	    .ca = c->ca,
 	    .cluster = c->cluster,
 	    .admin_user = c->owner,
+	    .accounts = c->accounts,
 	    .lease_ms = (uint32_t)(conf_get_duration_us(c->conf, "lease") / 1000),
 	    .beat_ms = (uint32_t)(conf_get_duration_us(c->conf, "beat") / 1000),
 	    .max_runtime_default_s = seconds_of(c->conf, "max_runtime_default"),
@@ -520,6 +540,8 @@ static int make_parts(struct controller *c, const struct controller_options *o, 
 	log_init("hearthd", level);
 	c->listen = xstrdup(o->listen ? o->listen : conf_get_str(c->conf, "listen"));
 	c->owner = owner_account(c->conf);
+	if (read_accounts(c, e) < 0)
+		return -1;
 	if (open_data(c, o->data_dir, e) < 0)
 		return -1;
 	c->loop = loop_create();
@@ -567,6 +589,7 @@ static void unmake_parts(struct controller *c)
 	free(c->url);
 	free(c->cluster);
 	free(c->owner);
+	accounts_destroy(c->accounts);
 }
 
 int controller_run(const struct controller_options *o, struct err *e)

@@ -219,7 +219,7 @@ struct server *server_start(const struct server_config *c, struct loop *state_lo
 	struct server *s = new_server(c, state_loop, ops);
 
 	signal(SIGPIPE, SIG_IGN);
-	s->api.auth = auth_create(c->data_dir, c->admin_user, e);
+	s->api.auth = auth_create(c->data_dir, c->admin_user, c->accounts, e);
 	if (!s->api.auth || open_sockets(s, c, e) < 0 || start_threads(s, c, state_loop, e) < 0) {
 		server_stop(s);
 		return NULL;

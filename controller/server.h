@@ -34,8 +34,9 @@ struct server_config {
 	unsigned io_threads;  /* 0 = 2 */
 	struct tls_ca *ca;
 	const char *cluster;
-	const char *admin_user;                              /* account behind admin.token */
-	uint32_t lease_ms, beat_ms;                          /* for WELCOME */
+	const char *admin_user;          /* user behind admin.token */
+	const struct accounts *accounts; /* who runs whose jobs; outlives the server; NULL: no rules */
+	uint32_t lease_ms, beat_ms;      /* for WELCOME */
 	uint64_t max_runtime_default_s, max_runtime_limit_s; /* for a job's own page; 0 = those of the core */
 	const char *web_dir;                                 /* NULL = embedded */
 	const char *server_names; /* further names for the certificate, comma separated */

@@ -12,7 +12,10 @@ static const struct conf_item items[] = {
     {"url", CONF_STRING, "", NULL, NULL, "what jobs get as HEARTH_URL; empty: made of listen"},
     {"io_threads", CONF_INT, "2", "1", "64", "threads for HTTP and agents"},
     {"owner", CONF_STRING, "", NULL, NULL,
-     "account of jobs submitted with the admin token; empty: the account of hearthd"},
+     "user who owns jobs submitted with the admin token; empty: the account of hearthd"},
+    {"run_as", CONF_STRING, "", NULL, NULL,
+     "Unix account that runs jobs of users who come with a token, and pairs USER=ACCOUNT; %u is the user's "
+     "name"},
     {"web_dir", CONF_STRING, "", NULL, NULL, "dashboard files from this folder instead of the built-in ones"},
     {"log_level", CONF_STRING, "info", NULL, NULL, "debug, info, warn or error"},
     {"beat", CONF_DURATION, "1s", "100ms", "60s", "how often agents give a sign of life"},

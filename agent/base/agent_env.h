@@ -30,6 +30,8 @@ struct agent_config {
 	char *kmsg;
 	char *fake_gpus;        /* NULL none; number or file */
 	char *libexec_dir;      /* folder of hearth-shim, hearth-rank, hearth-rsh */
+	uint32_t min_uid;       /* least uid of an account that runs jobs, but for root */
+	int allow_root;         /* root may run jobs */
 	int no_namespaces;      /* launches see the host's /tmp, /dev/shm and no /opt/ml */
 	int allow_setuid;       /* set-uid programs give rights in jobs */
 	int core_files;         /* processes of jobs may write core files */

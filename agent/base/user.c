@@ -49,7 +49,26 @@ static void take_own(struct launch_user *out)
 	out->shell = xstrdup("/bin/sh");
 }
 
-int user_lookup(int is_root, const char *owner, struct launch_user *out, struct err *e)
+/* Jobs are other people's programs: they must be neither root nor a service of the system. */
+static int check_allowed(const struct user_rules *r, const struct passwd *pw, struct err *e)
+{
+	if (pw->pw_uid == 0 && !r->allow_root)
+		return err_set(
+		    e, ERR_DENIED,
+		    "this node runs no jobs as root (account '%s' has uid 0); submit as an ordinary user (sudo -u "
+		    "USER jobctl submit ...), name an account in hearthd's setting run_as, or start this "
+		    "node's agent with --allow-root",
+		    pw->pw_name);
+	if (pw->pw_uid != 0 && pw->pw_uid < r->min_uid)
+		return err_set(
+		    e, ERR_DENIED,
+		    "this node runs no jobs of accounts below uid %u ('%s' has uid %u); submit as another user, "
+		    "or start this node's agent with --min-uid %u",
+		    (unsigned)r->min_uid, pw->pw_name, (unsigned)pw->pw_uid, (unsigned)pw->pw_uid);
+	return 0;
+}
+
+int user_lookup(const struct user_rules *rules, const char *account, struct launch_user *out, struct err *e)
 {
 	cleanup_free char *space = xmalloc(PW_BUFFER);
 	struct passwd pw, *found = NULL;
@@ -58,22 +77,24 @@ int user_lookup(int is_root, const char *owner, struct launch_user *out, struct 
 
 	if (FAULT("agent.account"))
 		poll(NULL, 0, HANG_MS); /* as a directory service does that is not there */
-	if (is_root)
-		rc = getpwnam_r(owner, &pw, space, PW_BUFFER, &found);
+	if (rules->is_root)
+		rc = getpwnam_r(account, &pw, space, PW_BUFFER, &found);
 	else
 		rc = getpwuid_r(geteuid(), &pw, space, PW_BUFFER, &found);
 	if (!found && rc != 0 && rc != ENOENT && rc != ESRCH)
-		return err_sys(e, rc, "look up the account of '%s'", owner);
-	if (!found && is_root)
+		return err_sys(e, rc, "look up the account '%s'", account);
+	if (!found && rules->is_root)
 		return err_set(e, ERR_NOT_FOUND,
 		               "there is no account '%s' on this node; create it (useradd -m %s) or submit as a user "
 		               "that exists here",
-		               owner, owner);
+		               account, account);
+	if (found && rules->is_root && check_allowed(rules, found, e) < 0)
+		return -1;
 	if (found)
 		fill_account(found, &u);
 	else
 		take_own(&u);
-	if (is_root && take_groups(&u, e) < 0) {
+	if (rules->is_root && take_groups(&u, e) < 0) {
 		user_fini(&u);
 		return -1;
 	}
@@ -112,8 +133,9 @@ void user_copy(struct launch_user *to, const struct launch_user *from)
 struct user_ask {
 	struct workers *ws;
 	struct worker *w; /* NULL: not asked yet */
-	int is_root, rc;
-	char *owner;
+	int rc;
+	struct user_rules rules;
+	char *account;
 	struct launch_user user;
 	struct err e;
 	void (*found)(struct launch_user *u, const struct err *why, void *arg);
@@ -128,7 +150,7 @@ static struct user_ask *waiting; /* the oldest first; one a launch at most */
 static void free_ask(struct user_ask *q)
 {
 	user_fini(&q->user);
-	free(q->owner);
+	free(q->account);
 	free(q);
 }
 
@@ -137,7 +159,7 @@ static void run_lookup(struct worker *w, void *arg)
 	struct user_ask *q = arg;
 
 	(void)w;
-	q->rc = user_lookup(q->is_root, q->owner, &q->user, &q->e);
+	q->rc = user_lookup(&q->rules, q->account, &q->user, &q->e);
 }
 
 static void lookup_done(void *arg)
@@ -180,14 +202,14 @@ static void release_ask(void *arg)
 	}
 }
 
-struct user_ask *user_ask(struct agent_env *env, struct workers *ws, const char *owner,
+struct user_ask *user_ask(struct agent_env *env, struct workers *ws, const char *account,
                           void (*found)(struct launch_user *u, const struct err *why, void *arg), void *arg,
                           struct err *e)
 {
 	struct user_ask *q = xcalloc(1, sizeof(*q)), **end = &waiting;
 
-	*q = (struct user_ask){
-	    .ws = ws, .is_root = env->is_root, .owner = xstrdup(owner), .found = found, .arg = arg};
+	*q = (struct user_ask){.ws = ws, .account = xstrdup(account), .found = found, .arg = arg};
+	q->rules = (struct user_rules){env->is_root, env->cfg.allow_root, env->cfg.min_uid};
 	if (asks >= USER_ASKS_MAX) {
 		while (*end)
 			end = &(*end)->next;

@@ -25,17 +25,23 @@ struct launch_user { /* the account of a launch */
 	uint32_t n_groups;
 };
 
-/* Finds the account of a job; blocks, so for a thread. A root agent gets the owner's account with its groups:
- * ERR_NOT_FOUND when this machine lacks it, ERR_LIMIT above USER_GROUPS_MAX groups. Any other agent gets its
- * own account. out: user_fini. */
-int user_lookup(int is_root, const char *owner, struct launch_user *out, struct err *e);
+struct user_rules { /* whose jobs this agent runs */
+	int is_root;    /* 0: an ordinary user's agent; it runs everything as that user */
+	int allow_root; /* --allow-root */
+	uid_t min_uid;  /* --min-uid */
+};
+
+/* Finds the account that runs a job; blocks, so for a thread. A root agent gets that account with its groups:
+ * ERR_NOT_FOUND when this machine lacks it, ERR_DENIED when the rules exclude it, ERR_LIMIT above
+ * USER_GROUPS_MAX groups. Any other agent gets its own account. out: user_fini. */
+int user_lookup(const struct user_rules *rules, const char *account, struct launch_user *out, struct err *e);
 void user_fini(struct launch_user *u);
 void user_copy(struct launch_user *to, const struct launch_user *from);
 
 struct user_ask;
 /* Asks on a thread. found is called once, on the loop, after this returns: u is the callee's (user_fini), or
  * NULL and why has the reason. The handle is void then. Returns NULL when no thread is free. */
-struct user_ask *user_ask(struct agent_env *env, struct workers *ws, const char *owner,
+struct user_ask *user_ask(struct agent_env *env, struct workers *ws, const char *account,
                           void (*found)(struct launch_user *u, const struct err *why, void *arg), void *arg,
                           struct err *e);
 void user_ask_cancel(struct user_ask *q); /* NULL allowed; returns at once and leaves the thread behind */

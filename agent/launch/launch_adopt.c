@@ -263,7 +263,7 @@ static void find_account(struct launch *l)
 		return;
 	l->user = (struct launch_user){.uid = st.st_uid,
 	                               .gid = st.st_gid,
-	                               .name = xstrdup(l->plan->m->owner),
+	                               .name = xstrdup(l->plan->m->account),
 	                               .home = xstrdup("/"),
 	                               .shell = xstrdup("/bin/sh")};
 }

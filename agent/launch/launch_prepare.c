@@ -366,8 +366,8 @@ static void open_logs(struct launch *l)
 	const struct wm_prepare *m = l->plan->m;
 
 	launch_open_logs(l);
-	launch_say(l, "job %" PRIu64 " (%s) attempt %u, node %s (%s), owner %s, launcher %s", l->job, m->job_name,
-	           l->attempt, plan_node_name(l->plan), l->host->env->cfg.node, m->owner,
+	launch_say(l, "job %" PRIu64 " (%s) attempt %u, node %s (%s), account %s, launcher %s", l->job,
+	           m->job_name, l->attempt, plan_node_name(l->plan), l->host->env->cfg.node, m->account,
 	           launcher_name(l->plan->spec->launcher));
 	if (launcher_facts(l->plan->spec->launcher)->needs_mpirun && !l->host->mpirun) {
 		launch_fail(l, RC_LAUNCH,
@@ -408,7 +408,7 @@ static void account_late(struct launch *l)
 	cleanup_free char *text =
 	    xasprintf("no answer about the account '%s' within %u s (does this node reach its "
 	              "directory service?)",
-	              l->plan->m->owner, account_ms(l) / 1000);
+	              l->plan->m->account, account_ms(l) / 1000);
 
 	launch_fail(l, RC_AGENT, text);
 }
@@ -419,8 +419,8 @@ static void on_account(struct launch_user *u, const struct err *why, void *arg)
 
 	l->asking = NULL;
 	launch_arm(l, 0, NULL);
-	if (!u) {
-		launch_fail(l, RC_LAUNCH, why->text);
+	if (!u) { /* the node is not at fault when it refuses an account: another one would, too */
+		launch_fail(l, why->code == ERR_DENIED ? RC_USER_ERROR : RC_LAUNCH, why->text);
 		return;
 	}
 	user_fini(&l->user);
@@ -442,7 +442,7 @@ void launch_prepare(struct launch *l)
 	clear_old_procs(l);
 	launch_arm(l, (uint64_t)account_ms(l) * 1000, account_late);
 	l->asking =
-	    user_ask(l->host->env, data_link_workers(l->host->link), l->plan->m->owner, on_account, l, &e);
+	    user_ask(l->host->env, data_link_workers(l->host->link), l->plan->m->account, on_account, l, &e);
 	if (!l->asking)
 		launch_fail(l, RC_AGENT, e.text);
 }

@@ -113,9 +113,9 @@ enum reason_class { /* why a launch or an attempt ended badly; further ones come
  * input_digests: one per input, "" where the agent finds it. */
 #define WM_GANG_F(F) F(STR, spec) F(STRV, nodes) F(STRV, addresses) F(U32V, ranks_per_node) F(STRV, groups) F(STRV, input_digests)
 /* gang: a WM_GANG, last so that connections can send it without a copy.
- * gpus: indexes on this node. cpu_ids: CPUs of this node held by the job (empty = not pinned). */
+ * account: the Unix account that runs it. gpus: indexes on this node. cpu_ids: CPUs of this node held by the job (empty = not pinned). */
 #define WM_PREPARE_F(F)                                                                                                            \
-	F(U64, job) F(U32, attempt) F(U64, epoch) F(STR, launch_id) F(STR, token) F(STR, owner) F(STR, job_name)           \
+	F(U64, job) F(U32, attempt) F(U64, epoch) F(STR, launch_id) F(STR, token) F(STR, account) F(STR, job_name)           \
 	F(U32, node_rank) F(U32V, gpus) F(U32V, cpu_ids)                                                                               \
 	F(U64, memory_bytes) F(U64, disk_bytes) F(U32, master_port) F(U32, port_lo) F(U32, port_hi) F(STR, bundle_digest) F(STR, resume_from) F(I64, resume_step) F(STR, skip_steps)   \
 	F(STR, url) F(STR, job_token) F(U32, grace_ms) F(U32, prepare_timeout_ms) F(SHARED, gang)

@@ -36,7 +36,7 @@ static const struct {
     {"JobId", "id:i", NULL},
     {"JobList", "jobs:a next:i?", "next: give it as `before` for the following page; null at the end"},
     {"Job",
-     "id:i ref:s array:O<ArrayOf>? members:O<MemberCounts>? halved:b name:s? owner:s? status:s "
+     "id:i ref:s array:O<ArrayOf>? members:O<MemberCounts>? halved:b name:s? owner:s? account:s? status:s "
      "created_at:t? started_at:t? ended_at:t? ran_s:n? exit_code:i? reason:s? spec:o? attempts:a? "
      "metrics:o? artifacts:a? dropped:S? dropped_at:o? max_runtime_s:i? max_runtime_from:s? cost_usd:n? "
      "price_per_hour_usd:n?",

@@ -34,6 +34,7 @@
 struct auth {
 	char admin_hash[HASH_HEX_SIZE];
 	char admin_user[AUTH_USER_SIZE];
+	const struct accounts *accounts;
 	char *token_path;
 	char *hint;
 	uint8_t key[32];
@@ -83,7 +84,8 @@ static int load_token(struct auth *a, struct err *e)
 	return 0;
 }
 
-struct auth *auth_create(const char *data_dir, const char *admin_user, struct err *e)
+struct auth *auth_create(const char *data_dir, const char *admin_user, const struct accounts *accounts,
+                         struct err *e)
 {
 	struct auth *a = xcalloc(1, sizeof(*a));
 
@@ -91,6 +93,7 @@ struct auth *auth_create(const char *data_dir, const char *admin_user, struct er
 	/* No path, since the caller may be anybody. jobctl tells people where tokens are. */
 	a->hint = xstrdup("send \"Authorization: Bearer TOKEN\"");
 	snprintf(a->admin_user, sizeof(a->admin_user), "%s", admin_user ? admin_user : "root");
+	a->accounts = accounts;
 	a->own_uid = (uint32_t)geteuid();
 	random_bytes(a->key, sizeof(a->key));
 	if (load_token(a, e) < 0) {
@@ -153,6 +156,7 @@ static int by_uid(struct auth *a, struct auth_names *names, uint32_t uid, struct
 		return err_set(e, ERR_UNAUTHORIZED, "user id %u has no account on the machine of hearthd", uid);
 	snprintf(out->user, sizeof(out->user), "%s", name);
 	out->role = uid == 0 || uid == a->own_uid ? ROLE_ADMIN : ROLE_USER;
+	account_of_user(a->accounts, out->user, uid == 0 ? FROM_ROOT : FROM_SOCKET, out->account);
 	return 0;
 }
 
@@ -182,7 +186,7 @@ static int by_stored(const struct auth_call *c, const char *hash, struct identit
 	return out->role == ROLE_NONE ? -1 : 0;
 }
 
-static int by_bearer(struct auth *a, const struct auth_call *c, struct identity *out, struct err *e)
+static int by_token(struct auth *a, const struct auth_call *c, struct identity *out, struct err *e)
 {
 	const char *t = c->authorization;
 	char hash[HASH_HEX_SIZE];
@@ -202,6 +206,14 @@ static int by_bearer(struct auth *a, const struct auth_call *c, struct identity 
 		return 0;
 	}
 	return by_stored(c, hash, out, e);
+}
+
+static int by_bearer(struct auth *a, const struct auth_call *c, struct identity *out, struct err *e)
+{
+	if (by_token(a, c, out, e) < 0)
+		return -1;
+	account_of_user(a->accounts, out->user, FROM_TCP, out->account);
+	return 0;
 }
 
 /* ---- signed texts ----------------------------------------------------------------------------- */
@@ -295,6 +307,8 @@ int auth_identify(struct auth *a, struct auth_names *names, const struct auth_ca
 	/* A stale cookie must not lock its owner out of the login page: it counts as nothing. */
 	if (auth_verify(a, 's', cookie, c->now_real_us, out, NULL) < 0)
 		memset(out, 0, sizeof(*out));
+	else
+		account_of_user(a->accounts, out->user, FROM_TCP, out->account);
 	return 0;
 }
 

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "common/base/err.h"
+#include "controller/http/accounts.h"
 #include "controller/state/role.h"
 
 #define AUTH_USER_SIZE 128
@@ -25,13 +26,15 @@ struct auth;
 struct store_reader;
 
 struct identity {
-	char user[AUTH_USER_SIZE]; /* account name, "" unknown */
+	char user[AUTH_USER_SIZE]; /* "" unknown */
 	enum user_role role;
-	uint64_t token_job; /* of ROLE_JOB */
+	uint64_t token_job;              /* of ROLE_JOB */
+	char account[ACCOUNT_NAME_SIZE]; /* Unix account that runs this user's jobs; "" none */
 };
 
-/* Reads DATA/admin.token, makes it (0600) when missing. */
-struct auth *auth_create(const char *data_dir, const char *admin_user, struct err *e);
+/* Reads DATA/admin.token, makes it (0600) when missing. accounts: outlives it; NULL: no rules. */
+struct auth *auth_create(const char *data_dir, const char *admin_user, const struct accounts *accounts,
+                         struct err *e);
 void auth_destroy(struct auth *a);
 
 /* Per-thread memory of account names (NSS may be slow). */

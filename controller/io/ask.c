@@ -121,6 +121,7 @@ struct request *ask_new(struct call *c, enum request_op op, cJSON *body)
 	struct hash_ctx *h;
 
 	rq->user = xstrdup(c->who.user);
+	rq->account = xstrdup(c->who.account);
 	rq->role = c->who.role;
 	rq->token_job = c->who.token_job;
 	rq->job = c->target_id;

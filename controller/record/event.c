@@ -122,6 +122,7 @@ static int apply_submitted(struct ctx *c)
 		return err_set(c->e, ERR_INTERNAL, "submitted: twice, or in a status that cannot be the first");
 	rec_set(&r->name, data_text(c, "name"));
 	rec_set(&r->owner, data_text(c, "owner"));
+	rec_set(&r->run_as, data_text(c, "account"));
 	rec_set(&r->experiment, data_text(c, "experiment"));
 	rec_set(&r->notes, data_text(c, "notes"));
 	rec_set(&r->queue, data_text(c, "queue"));

@@ -67,6 +67,11 @@ const char *rec_ref(const struct job_rec *r, char out[REC_REF_SIZE])
 #define RELEASE_KEY(kind, name)
 #define RELEASE_COLUMN(kind, name, how) RELEASE_##how(kind, name)
 
+const char *rec_account(const struct job_rec *r)
+{
+	return r->run_as ? r->run_as : r->owner ? r->owner : "";
+}
+
 void rec_fini(struct job_rec *r)
 {
 	JOB_TABLE(RELEASE_COLUMN, RELEASE_COLUMN)

@@ -63,6 +63,7 @@ struct job_rec {
 	uint64_t id;
 	char *name, *owner, *experiment, *notes, *queue, *reason, *cleanup, *bundle, *idem_key,
 	    *idem_digest; /* NULL = "" */
+	char *run_as;     /* Unix account that runs it; NULL: rec_account */
 	char *spec_sha256;
 	int64_t priority;
 	uint64_t created_us, queued_us, started_us, ended_us, epoch,
@@ -91,6 +92,8 @@ static inline uint32_t rec_index(const struct job_rec *r) /* of a member */
 }
 #define REC_REF_SIZE 48
 const char *rec_ref(const struct job_rec *r, char out[REC_REF_SIZE]); /* "17", or "17.3" of a member */
+/* The Unix account that runs the job. Records of before accounts were kept name only the owner. */
+const char *rec_account(const struct job_rec *r);
 void rec_fini(struct job_rec *r);
 void attempt_rec_free(struct attempt_rec *a);
 void rec_set(char **p, const char *v); /* stores "" as NULL */

@@ -15,6 +15,7 @@
 #include "common/base/strutil.h"
 #include "common/base/text.h"
 #include "common/base/xalloc.h"
+#include "controller/record/rec.h"
 #include "controller/record/states.h"
 #include "controller/requests/suggest.h"
 #include "controller/run/array.h"
@@ -118,6 +119,33 @@ static int check_members(const struct core *c, const struct request *rq, struct 
 	return 0;
 }
 
+/* ---- whose it is ----------------------------------------------------------------------------- */
+
+/* Returns who owns the job that the request makes. */
+static const char *owner_of_new(const struct core *c, const struct request *rq)
+{
+	return rq->owner ? rq->owner : req_user(c, rq);
+}
+
+/* Returns the Unix account that runs the job that the request makes; NULL: it has none, and e says so. A
+ * job's children run as the job does, whatever the rules are by now. */
+static const char *account_of_new(struct core *c, const struct request *rq, struct err *e)
+{
+	const struct cjob *parent = rq->role == ROLE_JOB ? job_get(c, rq->token_job, e) : NULL;
+
+	if (rq->role == ROLE_JOB)
+		return parent ? rec_account(&parent->r) : NULL;
+	if (!rq->account)
+		return owner_of_new(c, rq);
+	if (*rq->account)
+		return rq->account;
+	err_set(e, ERR_DENIED,
+	        "no account runs jobs of user %.100s; ask the administrator to add %.100s=ACCOUNT to hearthd's "
+	        "setting run_as",
+	        req_user(c, rq), req_user(c, rq));
+	return NULL;
+}
+
 /* Rejects an input from a job of another owner. */
 static int check_owner(struct core *c, const struct request *rq, const char *uri, const char *where,
                        struct err *e)
@@ -177,7 +205,7 @@ static int check_bundle(const struct request *rq, const char *bundle, int dry_ru
 /* ---- the job --------------------------------------------------------------------------------- */
 
 struct asked {
-	const char *bundle;
+	const char *bundle, *account;
 	int hold, dry_run;
 	const char *note; /* why it cannot start yet; "" unknown */
 };
@@ -191,7 +219,10 @@ static cJSON *submitted_data(struct core *c, const struct request *rq, const str
 
 	hash_hex(rq->text, strlen(rq->text), digest);
 	json_add_str(d, "name", s->name);
-	json_add_str(d, "owner", req_user(c, rq));
+	json_add_str(d, "owner", owner_of_new(c, rq));
+	json_add_str(d, "account", a->account);
+	if (rq->owner)
+		json_add_str(d, "by", req_user(c, rq));
 	json_add_str(d, "status", state_name(STATE_JOB, a->hold ? JOB_HELD : JOB_QUEUED));
 	if (a->hold || *a->note)
 		json_add_str(d, "reason", a->hold ? "held at submit" : a->note);
@@ -297,7 +328,7 @@ static void name_nodes(struct core *c, const struct sched_forecast *f, cJSON *li
 static void add_prices(struct core *c, const struct request *rq, double price, cJSON *body, struct text *t)
 {
 	double longest = (double)max_runtime_s(c, &(struct cjob){0}, rq->spec),
-	       takes = expected_s(c, req_user(c, rq), rq->spec->name), most = price * longest / 3600;
+	       takes = expected_s(c, owner_of_new(c, rq), rq->spec->name), most = price * longest / 3600;
 	uint32_t members = spec_members(rq->spec);
 	char span[40], a[24], b[24];
 	double expected = 0;
@@ -343,11 +374,11 @@ static void foresee_start(struct core *c, const struct request *rq, const struct
 		return;
 	}
 	decide(c); /* jobs that wait already go first */
-	alloc_ask(c, rq->spec, req_user(c, rq), &r, &f);
-	budget_explain(c, rq->spec->queue, req_user(c, rq), &r);
+	alloc_ask(c, rq->spec, owner_of_new(c, rq), &r, &f);
+	budget_explain(c, rq->spec->queue, owner_of_new(c, rq), &r);
 	if (r.why != SCHED_FITS && r.why != SCHED_DEPENDS) {
-		suggest(c, rq->spec, NULL, req_user(c, rq), 0, body, &change);
-		suggest_resume(c, rq->spec, NULL, req_user(c, rq), r.why, body, &change);
+		suggest(c, rq->spec, NULL, owner_of_new(c, rq), 0, body, &change);
+		suggest_resume(c, rq->spec, NULL, owner_of_new(c, rq), r.why, body, &change);
 	}
 	forecast_json(c, &f, body);
 	name_nodes(c, &f, cJSON_AddArrayToObject(body, "expected_nodes"), &where);
@@ -409,13 +440,15 @@ static void take_submit(struct core *c, struct request *rq)
 		reply_fail(c, rq, ERR_INVALID, "no specification");
 		return;
 	}
-	if (spec_check_new(rq->spec, &e) < 0 || json_get_str(rq->body, "", "bundle", &a.bundle, &e) < 0 ||
+	a.account = account_of_new(c, rq, &e);
+	if (!a.account || spec_check_new(rq->spec, &e) < 0 ||
+	    json_get_str(rq->body, "", "bundle", &a.bundle, &e) < 0 ||
 	    json_get_bool(rq->body, "", "hold", &a.hold, &e) < 0 ||
 	    json_get_bool(rq->body, "", "dry_run", &a.dry_run, &e) < 0 || check_limits(c, rq->spec, &e) < 0 ||
 	    check_members(c, rq, &e) < 0 || check_bundle(rq, a.bundle, a.dry_run, &e) < 0 ||
 	    check_refs(c, rq, &e) < 0 || instances_check(c, rq->spec, &e) < 0 ||
-	    cost_check(c, rq->spec, &e) < 0 || check_possible(c, rq->spec, req_user(c, rq), &note, &e) < 0 ||
-	    check_quota(c, rq->spec, req_user(c, rq), &e) < 0 ||
+	    cost_check(c, rq->spec, &e) < 0 || check_possible(c, rq->spec, owner_of_new(c, rq), &note, &e) < 0 ||
+	    check_quota(c, rq->spec, owner_of_new(c, rq), &e) < 0 ||
 	    await_check(c, rq->spec, note.at, note.size, &e) < 0) {
 		reply_err(c, rq, &e);
 		return;
@@ -447,6 +480,11 @@ void req_clone(struct core *c, struct request *rq)
 	if (from->r.deleted) {
 		reply_fail(c, rq, ERR_CONFLICT, "job %" PRIu64 " was removed: its source is gone", rq->job);
 		return;
+	}
+	if (strcmp(from->r.owner ? from->r.owner : "", req_user(c, rq)) != 0) { /* an administrator's */
+		rq->owner = xstrdup(from->r.owner ? from->r.owner : "");
+		free(rq->account);
+		rq->account = xstrdup(rec_account(&from->r));
 	}
 	if (!rq->body)
 		rq->body = cJSON_CreateObject();

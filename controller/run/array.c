@@ -103,6 +103,7 @@ static cJSON *member_data(const struct cjob *j, const char *spec)
 	hash_hex(spec, strlen(spec), digest);
 	json_add_str(d, "name", j->r.name);
 	json_add_str(d, "owner", j->r.owner);
+	json_add_str(d, "account", rec_account(&j->r));
 	json_add_str(d, "status", state_name(STATE_JOB, JOB_QUEUED));
 	if (j->r.experiment)
 		json_add_str(d, "experiment", j->r.experiment);

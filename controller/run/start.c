@@ -295,7 +295,7 @@ static void send_prepare(struct core *c, struct cjob *j, uint32_t place)
 	token_secrets(j, place, launch, job_token);
 	m.launch_id = xstrdup(a->launch_id);
 	m.token = xstrdup(launch);
-	m.owner = xstrdup(j->r.owner ? j->r.owner : "");
+	m.account = xstrdup(rec_account(&j->r));
 	m.job_name = xstrdup(j->r.name ? j->r.name : "");
 	m.bundle_digest = xstrdup(j->r.bundle ? j->r.bundle : "");
 	m.resume_from = xstrdup(act->resume.n ? act->resume.v[place < act->resume.n ? place : 0] : "");

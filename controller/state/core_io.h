@@ -74,7 +74,7 @@ struct core_config {
 	uint8_t backfill;              /* enum core_backfill */
 	uint32_t starve_s;             /* a job that waits longer goes before fair share; 0: none */
 	uint32_t port_lo, port_hi;     /* master ports, when a node gives none */
-	const char *owner_of_admin;    /* account for jobs submitted with the admin token */
+	const char *owner_of_admin;    /* user behind requests that name none */
 };
 
 #endif

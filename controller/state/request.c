@@ -18,6 +18,8 @@ void request_free(struct request *rq)
 	if (!rq)
 		return;
 	free(rq->user);
+	free(rq->account);
+	free(rq->owner);
 	free(rq->node);
 	free(rq->text);
 	free(rq->idem_key);

@@ -28,8 +28,11 @@ enum request_op {
 
 struct request {
 	enum request_op op;
-	char *user; /* who asks: account name; owned */
+	char *user; /* who asks: name of a user; owned */
 	enum user_role role;
+	char
+	    *account; /* Unix account that runs jobs of this user; "": none; NULL: the one with the user's name */
+	char *owner;  /* CLONE: who owns the new job; NULL: the user */
 	uint64_t token_job;              /* of ROLE_JOB: the job whose token it is */
 	uint64_t job;                    /* 0 none */
 	char *node;                      /* node name; NULL none */

@@ -231,6 +231,9 @@ static void agent_args(const struct local *l, const struct program *p, const cha
 	}
 	if (l->s.no_namespaces)
 		strv_add(args, "--no-namespaces");
+	/* The only user of root's own cluster is root: its folder is closed to others. */
+	if (geteuid() == 0)
+		strv_add(args, "--allow-root");
 }
 
 static const cJSON *node_named(const cJSON *nodes, const char *name)
@@ -499,6 +502,11 @@ static void report_up(struct ctx *c, const struct local *l)
 		cJSON_Delete(j);
 	} else {
 		int some = started && started <= l->s.nodes;
+		if (started && geteuid() == 0)
+			fputs("jobctl: you are root, so the jobs of this cluster run as root; an ordinary user's own "
+			      "cluster "
+			      "runs them as that user\n",
+			      stderr);
 		printf("%s: hearthd on http://127.0.0.1:%u and %s; %s%s%sdata in %s\n", started ? "up" : "already up",
 		       l->s.port, text, some ? "started: " : "", some ? names : "", some ? "; " : "", l->dir);
 	}

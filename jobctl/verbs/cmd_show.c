@@ -462,6 +462,8 @@ static int exec_show(struct ctx *c)
 	print_sentence("reason", jtext(job, "reason"));
 	show_waits(c, job);
 	print_line("owner", jtext(job, "owner"));
+	if (jtext(job, "account") && strcmp(print_member(job, "owner"), print_member(job, "account")) != 0)
+		print_line("account", jtext(job, "account"));
 	print_line("experiment", jtext(job, "experiment"));
 	print_line("notes", jtext(job, "notes"));
 	print_line("created", print_time_zone(jtext(job, "created_at")));

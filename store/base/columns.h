@@ -53,7 +53,8 @@
 	C(TEXT, rungs, SAME) /* values at its comparisons, parted by blanks; "" none */ \
 	C(TEXT, begins, SAME) /* what its next attempt begins with (rec.h); "" what the specification says */ \
 	C(U64, ran_us, SAME) /* how long the programs of its attempts ran, of those whose program has ended */ \
-	C(U64, runs_since_us, SAME) /* since when the present attempt's program runs; 0: none runs */
+	C(U64, runs_since_us, SAME) /* since when the present attempt's program runs; 0: none runs */ \
+	C(NULLABLE, run_as, SAME) /* Unix account that runs it; NULL: the account with the owner's name */
 
 #define ATTEMPT_TABLE(F, C) \
 	F(U64, job, KEY) \

@@ -65,6 +65,7 @@ void job_fields_json(cJSON *o, const struct job_row *r)
 	add_array(o, r);
 	json_add_str(o, "name", r->name);
 	json_add_str(o, "owner", r->owner);
+	json_add_str(o, "account", r->run_as ? r->run_as : r->owner);
 	json_add_str(o, "experiment", r->experiment);
 	json_add_str(o, "notes", r->notes);
 	json_add_str(o, "status", r->status);

@@ -12,7 +12,7 @@ state() { hearth nodes --json | jq -r --arg n "$1" '.nodes[] | select(.name == $
 connected() { hearth nodes --json | jq -e --arg n "$1" --argjson c "$2" '.nodes[] | select(.name == $n and .connected == $c)' >/dev/null; }
 agent() { # HOST ARGS...: as cluster_agent, but the test says which token
 	cluster_spawn "$1" "agent-$1" "$AGENT" --controller https://10.77.0.200:7070 --data "$CLUSTER/$1/data" --name "$1" \
-		--address "10.77.0.${1#host}" --interface eth0 "${@:2}"
+		--address "10.77.0.${1#host}" --interface eth0 --allow-root "${@:2}"
 }
 ranks_on() { cluster_in "$1" pgrep -cf 'sleep 6789' || :; }
 

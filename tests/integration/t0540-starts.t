@@ -9,7 +9,7 @@ if ! command -v setpriv >/dev/null || ! setpriv --reuid daemon --regid daemon --
 	skip_all "needs root, and programs that other accounts can reach"
 fi
 JOBS=200
-cluster_up 4 && cluster_hearth --slots 4 --fake-gpus 4 || bail "no cluster"
+cluster_up 4 && cluster_hearth --slots 4 --fake-gpus 4 --min-uid 1 || bail "no cluster"
 db=$CLUSTER/head/data/hearth.db
 chmod 711 "$CLUSTER/head/data"
 cp "$JOBCTL" "$CLUSTER/jobctl"

@@ -11,7 +11,8 @@
 #   cluster_down                 also at exit
 #
 # Before cluster_up a test may set CLUSTER_FOLDERS_HOOK (a function called when the cluster's folder is there and no host is) and
-# CLUSTER_HEARTHD_ARGS (further arguments of hearthd).
+# CLUSTER_HEARTHD_ARGS (further arguments of hearthd), and CLUSTER_RUN_AS (hearthd's run_as). Jobs run as root unless it is changed:
+# most tests look at what only root may see.
 #
 # Every cluster has its own namespaces and folder, so that tests run side by side. CLUSTER is a short path: sockets live there.
 TOP_BUILD=${HEARTH_TOP_BUILDDIR:?}
@@ -19,7 +20,7 @@ JOBCTL=$TOP_BUILD/jobctl/jobctl
 HEARTHD=$TOP_BUILD/controller/hearthd
 AGENT=$TOP_BUILD/agent/hearth-agent
 CLUSTER='' CLUSTER_ID='' CLUSTER_HOSTS=''
-CLUSTER_FOLDERS_HOOK='' CLUSTER_HEARTHD_ARGS=()
+CLUSTER_FOLDERS_HOOK='' CLUSTER_HEARTHD_ARGS=() CLUSTER_RUN_AS=root
 
 cluster_can() { # nothing, or why not
 	[ "$(id -u)" -eq 0 ] || { echo "needs root for network namespaces"; return; }
@@ -165,18 +166,19 @@ cluster_clean() { # a test for each host that is on; DESCRIPTION says after what
 hearth() { cluster_in head env -u HEARTH_URL -u HEARTH_TOKEN -u XDG_CONFIG_HOME HOME="$CLUSTER/home" "$JOBCTL" "$@"; }
 
 cluster_hearthd() {
-	cluster_spawn head hearthd "$HEARTHD" --data "$CLUSTER/head/data" --listen 10.77.0.200:7070 "${CLUSTER_HEARTHD_ARGS[@]}"
+	cluster_spawn head hearthd "$HEARTHD" --data "$CLUSTER/head/data" --listen 10.77.0.200:7070 --set "run_as=$CLUSTER_RUN_AS" "${CLUSTER_HEARTHD_ARGS[@]}"
 	wait_until 20 test -s "$CLUSTER/head/data/admin.token" -a -S "$CLUSTER/head/data/hearthd.sock" || { cat "$CLUSTER/hearthd.log" >&2; return 1; }
 	mkdir -p "$CLUSTER/home/.config/hearth"
 	printf 'url = unix://%s/head/data/hearthd.sock\n' "$CLUSTER" >"$CLUSTER/home/.config/hearth/config"
 	wait_until 20 hearth nodes --json
 }
 cluster_agent() { # HOST ARGS...
-	local host=$1 token=
+	local host=$1 token= root=
 	shift
+	[ "$CLUSTER_RUN_AS" != root ] || root=--allow-root
 	[ -e "$CLUSTER/$host/data/agent.pem" ] || token=$(hearth token create --join) || return 1
 	cluster_spawn "$host" "agent-$host" "$AGENT" --controller https://10.77.0.200:7070 --data "$CLUSTER/$host/data" --name "$host" \
-		--address "10.77.0.${host#host}" --interface eth0 ${token:+--join "$token"} "$@"
+		--address "10.77.0.${host#host}" --interface eth0 ${token:+--join "$token"} ${root:+"$root"} "$@"
 }
 cluster_node_up() { hearth nodes --json | jq -e --arg n "$1" '.nodes[] | select(.name == $n and .state == "up")' >/dev/null; }
 cluster_hearth() { # AGENT-ARGS...

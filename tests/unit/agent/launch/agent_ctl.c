@@ -510,10 +510,10 @@ struct ctl_agent *ctl_agent_start(struct ctl *c, int i, const char *name, const 
 	struct ctl_agent *a = &c->agents[i];
 	cleanup_free char *data = xasprintf("%s/%s", c->dir, name);
 	cleanup_free char *log = xasprintf("%s/%s.log", c->dir, name);
-	const char *argv[40] = {path,        "--controller", c->url,   "--data",      data,
-	                        "--join",    c->given,       "--name", name,          "--address",
-	                        "127.0.0.1", "--fake-gpus",  "2",      "--log-level", "debug"};
-	int n = 15;
+	const char *argv[40] = {path,     "--controller", c->url,  "--data",      data,        "--join",
+	                        c->given, "--name",       name,    "--address",   "127.0.0.1", "--fake-gpus",
+	                        "2",      "--log-level",  "debug", "--allow-root"};
+	int n = 16;
 
 	for (; extra && *extra; extra++)
 		argv[n++] = *extra;
@@ -730,9 +730,9 @@ void ctl_prepare(struct ctl *c, const char *spec, uint64_t job, uint32_t attempt
 		                       .epoch = epoch,
 		                       .launch_id = id,
 		                       .token = token,
-		                       .owner = c->owner ? (char *)(uintptr_t)c->owner
-		                                : pw     ? pw->pw_name
-		                                         : none,
+		                       .account = c->owner ? (char *)(uintptr_t)c->owner
+		                                  : pw     ? pw->pw_name
+		                                           : none,
 		                       .job_name = name,
 		                       .node_rank = i,
 		                       .master_port = 20000 + (uint32_t)(getpid() % 5000),

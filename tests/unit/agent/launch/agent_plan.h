@@ -18,7 +18,7 @@ static inline struct wm_prepare *test_prepare(const char *spec, uint32_t node_ra
 	m->epoch = 5;
 	m->launch_id = xstrdup("17.2");
 	m->token = xstrdup("launch-token-0001");
-	m->owner = xstrdup("ada");
+	m->account = xstrdup("ada");
 	m->job_name = xstrdup("digits");
 	g.spec = xstrdup(spec);
 	m->node_rank = node_rank;

@@ -219,7 +219,7 @@ static void test_session(void)
 static void test_signatures(void)
 {
 	struct err e;
-	struct auth *a = auth_create(hkit_dir(k), "root", &e), *b = auth_create(hkit_dir(k), "root", &e);
+	struct auth *a = auth_create(hkit_dir(k), "root", NULL, &e), *b = auth_create(hkit_dir(k), "root", NULL, &e);
 	struct identity who = {.user = "ada", .role = ROLE_USER}, out;
 	char *s = auth_sign(a, 's', &who, 2000);
 
@@ -247,13 +247,13 @@ static void test_files(void)
 
 	fs_mkdir_p(dir, 0700, &e);
 	fs_write_atomic(path, "short\n", 6, 0600, &e);
-	ok(!auth_create(dir, "root", &e) && strstr(e.text, "not a token"),
+	ok(!auth_create(dir, "root", NULL, &e) && strstr(e.text, "not a token"),
 	   "a token that is too short is refused: %s", e.text);
 	fs_write_atomic(path, "0123456789012345678901234567890123456789\n", 41, 0644, &e);
-	ok(!auth_create(dir, "root", &e) && strstr(e.text, "chmod 600"),
+	ok(!auth_create(dir, "root", NULL, &e) && strstr(e.text, "chmod 600"),
 	   "a token that others can read is refused: %s", e.text);
 	chmod(path, 0600);
-	a = auth_create(dir, "root", &e);
+	a = auth_create(dir, "root", NULL, &e);
 	ok(a != NULL, "an administrator's own is taken");
 	auth_destroy(a);
 	free(path);

@@ -294,6 +294,57 @@ static void test_clone(void)
 	finish_well(w);
 }
 
+static void ask_as(struct world *w, struct request *rq, const char *user, enum user_role role,
+                   const char *account, uint64_t token_job)
+{
+	free(rq->user);
+	rq->user = xstrdup(user);
+	rq->role = role;
+	rq->token_job = token_job;
+	rq->account = account ? xstrdup(account) : NULL;
+	rq->text = xstrdup(ONE);
+	rq->spec = spec_parse(ONE, strlen(ONE), NULL);
+	core_request(w->core, rq);
+	world_turn(w);
+}
+
+static void is_whose(struct world *w, uint64_t id, const char *owner, const char *account, const char *what)
+{
+	const struct job_rec *r = &job_find(w->core, id)->r;
+
+	ok(strcmp(r->owner, owner) == 0 && strcmp(rec_account(r), account) == 0, "%s: owner %s, account %s", what,
+	   r->owner, rec_account(r));
+}
+
+static void test_accounts(void)
+{
+	struct world *w = world_create(9);
+	struct sent *s;
+
+	ask_as(w, world_rq(w, REQ_SUBMIT, 0), "bob", ROLE_USER, "hearth", 0);
+	is_whose(w, 1, "bob", "hearth", "a submit");
+	ask_as(w, world_rq(w, REQ_CLONE, 1), "ada", ROLE_ADMIN, "ada", 0);
+	is_int(w->status, 201, "an administrator clones bob's job");
+	is_whose(w, 2, "bob", "hearth", "the clone");
+	ask_as(w, world_rq(w, REQ_CLONE, 1), "bob", ROLE_USER, "robert", 0);
+	is_whose(w, 3, "bob", "robert", "bob's own clone runs as bob's jobs run by now");
+	ask_as(w, world_rq(w, REQ_SUBMIT, 0), "bob", ROLE_JOB, "robert", 1);
+	is_whose(w, 4, "bob", "hearth", "a child of job 1 runs as job 1 does");
+	ask_as(w, world_rq(w, REQ_SUBMIT, 0), "eve", ROLE_USER, "", 0);
+	is_int(w->status, 403, "a user without an account");
+	like(w->err.text, "eve=ACCOUNT to hearthd's setting run_as", "the sentence names the user and the setting");
+	world_request(w, REQ_REQUEUE, 1, NULL, "{}");
+	is_whose(w, 1, "bob", "hearth", "an administrator's requeue");
+	world_agent_up(w, "a", 0, 1);
+	s = world_sent(w, "a", WM_PREPARE);
+	is_str(s ? ((struct wm_prepare *)s->msg)->account : NULL, "hearth", "the node gets the account");
+	if (s)
+		sent_free(s);
+	world_restart(w);
+	is_whose(w, 1, "bob", "hearth", "after a restart");
+	finish_well(w);
+}
+
 static void test_order(void)
 {
 	struct world *w = world_create(6);
@@ -392,6 +443,7 @@ int main(void)
 	test_roles();
 	test_set();
 	test_clone();
+	test_accounts();
 	test_order();
 	test_counts();
 	test_many_waiting();
