@@ -11,6 +11,7 @@
 
 #include "agent/command/mpi.h"
 #include "agent/container/container.h"
+#include "agent/container/sweeper.h"
 #include "agent/control/session.h"
 #include "agent/launch/launch_steps.h"
 #include "agent/launch/launches.h"
@@ -141,6 +142,7 @@ static int open_parts(struct agent *a, struct err *e)
 	h->tailer = tailer_create(&a->env, h->link);
 	h->trash = trash_create(&a->env);
 	h->outbox = outbox_create(&outbox_ops, a);
+	h->sweeper = sweeper_create(a->env.loop, a->env.clock);
 	return agent_wire(a, e);
 }
 
@@ -193,6 +195,7 @@ void agent_destroy(struct agent *a)
 	remove_empty_run(a);
 	agent_unwire(a);
 	launch_info_forget();
+	sweeper_destroy(a->host.sweeper);
 	trash_destroy(a->host.trash);
 	outbox_destroy(a->host.outbox);
 	if (a->host.tailer)

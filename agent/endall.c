@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "agent/agent_core.h"
+#include "agent/container/sweeper.h"
 #include "agent/launch/launch_steps.h"
 #include "agent/launch/launches.h"
 #include "common/base/json.h"
@@ -20,6 +21,7 @@
 #define STEP_US  20000u
 #define END_US   45000000u /* the ladder and its sweep take less */
 #define SHIM_MS  2000
+#define SWEEP_MS 2000
 
 struct item {
 	struct launch *l;
@@ -66,7 +68,7 @@ static int end_shim(const struct proc_id *id)
 /* Its processes have ended, and their shims have put on record how: these, and what held the namespaces. */
 static int end_rest(struct launch *l)
 {
-	int left = launch_left(l);
+	int left = sweep_now(l->plan->m->token, l->container, SWEEP_MS);
 
 	for (struct lproc *p = l->procs; p; p = p->next)
 		if (p->id.pid > 0)

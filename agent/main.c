@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 
 #include "agent/agent_core.h"
+#include "agent/base/priority.h"
 #include "agent/base/user.h"
 #include "agent/control/join.h"
 #include "agent/control/peerport.h"
@@ -433,6 +434,7 @@ static enum outcome run_agent(struct agent_config *c)
 	struct err e = {0};
 
 	signal(SIGPIPE, SIG_IGN);
+	priority_raise();
 	a = agent_create(loop, c, &e);
 	if (a) {
 		log_info("event=started node=%s address=%s peer_port=%u run=%s data=%s root=%d", a->env.cfg.node,

@@ -256,7 +256,8 @@ static void env_user(const struct env_in *in, struct strv *out)
 	}
 }
 
-/* Last, so that no job can hide a process from the sweep. */
+/* First, because a look for the mark reads a bounded part of an environment; and once more at the end, so
+ * that no job can hide a process from the sweep. */
 static void env_mark(const struct env_in *in, struct strv *out)
 {
 	put_variable(in, out, "HEARTH_TOKEN_LAUNCH", in->plan->m->token);
@@ -264,6 +265,7 @@ static void env_mark(const struct env_in *in, struct strv *out)
 
 void env_rank(const struct env_in *in, struct strv *out)
 {
+	env_mark(in, out);
 	env_base(in, out);
 	env_torch(in, out);
 	env_mpi(in, out);
@@ -283,6 +285,7 @@ void env_launcher(const struct env_in *in, const char *agent_sock, struct strv *
 {
 	const struct job_spec *s = in->plan->spec;
 
+	env_mark(in, out);
 	env_base(in, out);
 	/* A job's virtual environment may bring an mpirun of another kind. */
 	put_take(in, out, "PATH", search_path(in, NULL, BASE_PATH));

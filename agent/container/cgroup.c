@@ -538,33 +538,41 @@ static void kill_member(const struct cgroup *cg, const char *dir, pid_t pid)
 	free(text);
 }
 
-int cgroup_kill(const struct cgroup *cg)
+/* The kernel kills all of it at once, from Linux 5.14 on and in version 2 alone. */
+static int kill_group(const struct cgroup *cg)
+{
+	return cg->dir[CG_V2] ? write_value(cg->dir[CG_V2], "cgroup.kill", "1") : -1;
+}
+
+static void freeze_groups(const struct cgroup *cg, int on)
+{
+	if (cg->dir[CG_V2] && has_file(cg->dir[CG_V2], "cgroup.freeze"))
+		write_value(cg->dir[CG_V2], "cgroup.freeze", on ? "1" : "0");
+	if (cg->dir[CG_FREEZER])
+		write_value(cg->dir[CG_FREEZER], "freezer.state", on ? "FROZEN" : "THAWED");
+}
+
+void cgroup_halt(const struct cgroup *cg)
+{
+	if (kill_group(cg) < 0)
+		freeze_groups(cg, 1);
+}
+
+void cgroup_kill(const struct cgroup *cg)
 {
 	const char *dir = main_dir(cg);
 	pid_t *pids = NULL;
-	int n = cgroup_pids(cg, &pids);
+	int n;
 
-	if (n < 0)
-		return -1;
-	if (cg->dir[CG_V2] && write_value(cg->dir[CG_V2], "cgroup.kill", "1") == 0) {
-		free(pids);
-		return n;
-	}
+	if (!dir || kill_group(cg) == 0)
+		return;
 	/* Frozen, nothing forks while the list is walked; it dies when thawed. */
-	if (cg->dir[CG_V2] && has_file(cg->dir[CG_V2], "cgroup.freeze"))
-		write_value(cg->dir[CG_V2], "cgroup.freeze", "1");
-	if (cg->dir[CG_FREEZER])
-		write_value(cg->dir[CG_FREEZER], "freezer.state", "FROZEN");
-	free(pids);
+	freeze_groups(cg, 1);
 	n = cgroup_pids(cg, &pids);
 	for (int i = 0; i < n; i++)
 		kill_member(cg, dir, pids[i]);
-	if (cg->dir[CG_FREEZER])
-		write_value(cg->dir[CG_FREEZER], "freezer.state", "THAWED");
-	if (cg->dir[CG_V2] && has_file(cg->dir[CG_V2], "cgroup.freeze"))
-		write_value(cg->dir[CG_V2], "cgroup.freeze", "0");
+	freeze_groups(cg, 0);
 	free(pids);
-	return n;
 }
 
 static int remove_dir(const char *dir, int depth)

@@ -65,8 +65,10 @@ void cgroup_oom_files(const struct cgroup *cg, struct strv *out);
 int cgroup_oom_kills(const struct cgroup *cg); /* how many; -1 unknown */
 /* Living processes inside, sub-groups included; malloc'ed; -1 when there is no group to ask. */
 int cgroup_pids(const struct cgroup *cg, pid_t **pids);
-/* SIGKILL to everything inside, once. Returns how many were there, -1: no group. */
-int cgroup_kill(const struct cgroup *cg);
+/* Stops everything inside within microseconds: kills it, or freezes it where the kernel cannot kill a group.
+ * cgroup_kill must follow. */
+void cgroup_halt(const struct cgroup *cg);
+void cgroup_kill(const struct cgroup *cg); /* SIGKILL to everything inside, once, frozen or not */
 /* Removes the folders (and empty ones above); 0 when all are gone. */
 int cgroup_remove(struct cgroup *cg, struct err *e);
 

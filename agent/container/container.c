@@ -433,28 +433,9 @@ int container_processes(struct container *c)
 	return proc_count_env("HEARTH_TOKEN_LAUNCH", c->token, &e);
 }
 
-int container_kill_all(struct container *c, uint32_t timeout_ms)
+const struct cgroup *container_groups(const struct container *c)
 {
-	uint64_t end = clock_boot_us(clock_real()) + timeout_ms * 1000ull;
-	int left, wait_ms = 1;
-	pid_t *pids;
-	struct err e;
-
-	for (;;) {
-		pids = NULL;
-		cgroup_kill(&c->cg);
-		left = cgroup_pids(&c->cg, &pids);
-		free(pids);
-		/* Looking into all processes of the machine is dear: once, when the groups are empty. */
-		if (left <= 0)
-			left = proc_sweep_env("HEARTH_TOKEN_LAUNCH", c->token, SIGKILL, 1, &e);
-		if (left == 0)
-			return 0;
-		if (clock_boot_us(clock_real()) >= end)
-			return left < 0 ? container_processes(c) : left;
-		poll(NULL, 0, wait_ms); /* a killed process needs a moment, more when it frees much memory */
-		wait_ms = wait_ms < 20 ? wait_ms * 2 : 20;
-	}
+	return &c->cg;
 }
 
 int container_oom_seen(struct container *c)

@@ -13,6 +13,7 @@
 #include "common/base/xalloc.h"
 #include <stdint.h>
 
+struct cgroup;
 struct container;
 struct container_params {
 	const char *name;  /* launch id */
@@ -41,16 +42,14 @@ struct container_ops {
 struct container *container_create(struct agent_env *env, const struct container_params *p,
                                    const struct container_ops *ops, void *arg, struct err *e);
 /* Finds the container of an earlier agent. ops NULL: nobody watches the limits. ready is not called. A
- * container that was left half made is only for container_kill_all and container_destroy; container_isolated
- * is 0. */
+ * container that was left half made is only for the sweeper and container_destroy; container_isolated is 0.
+ */
 struct container *container_adopt(struct agent_env *env, const struct container_params *p,
                                   const struct container_ops *ops, void *arg, struct err *e);
 /* Adds what a shim needs to put its process inside. The strings are the container's. */
 void container_shim(const struct container *c, struct strv *cgroup_procs, struct strv *oom_files,
                     uint32_t *holder_pid, uint64_t *holder_start);
-/* Kills everything inside except shims (cgroup.kill, freezer, else a sweep by token). Returns the number of
- * processes left after at most timeout_ms. */
-int container_kill_all(struct container *c, uint32_t timeout_ms);
+const struct cgroup *container_groups(const struct container *c); /* for the sweeper; the container's */
 /* Returns 1 when the launch has its own /tmp, /dev/shm and /opt/ml; 0: not permitted, or turned off. */
 int container_isolated(const struct container *c);
 /* Returns the container's own list of surprises (limits that are only watched ...), for the launch's `system`

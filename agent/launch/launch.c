@@ -10,6 +10,7 @@
 
 #include "agent/base/trash.h"
 #include "agent/base/user.h"
+#include "agent/container/sweeper.h"
 #include "agent/launch/lproc.h"
 #include "agent/link/outbox.h"
 #include "common/base/log.h"
@@ -50,6 +51,7 @@ void launch_free(struct launch *l)
 	if (!l)
 		return;
 	user_ask_cancel(l->asking);
+	sweep_cancel(l->sweep);
 	if (l->stage)
 		stage_cancel(l->stage);
 	if (l->build)

@@ -31,6 +31,7 @@
 #include "common/os/loop.h"
 
 struct lproc;
+struct sweep_ask;
 
 struct lphase {
 	char *name;
@@ -81,7 +82,10 @@ struct launch {
 	char *kill_reason;
 	char *limit_text; /* the limit that it was ended for; NULL none */
 	int limit_oom;
-	uint64_t sweep_until_us;
+	struct sweep_ask *sweep; /* request to the sweeper; NULL none */
+	int proving;             /* that nothing is left; then it has ended */
+	uint64_t prove_until_us;
+	int to_fence;           /* halted; launch_fence is to follow */
 	uint64_t list_until_us; /* the list of packages may take so long after the ranks */
 	int collecting, keep;   /* COLLECT came */
 	int draining;           /* uploads are through */

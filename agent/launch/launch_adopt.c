@@ -34,6 +34,7 @@
 
 #define RSH_ID_MAX 256
 #define SAY_US     15000000u /* that shims have to say how they ended */
+#define UNDO_MS    2000u     /* that a new start waits for the rest of a half made one */
 
 static int is_dir(const char *path)
 {
@@ -182,19 +183,14 @@ static void correct_state(struct launch *l)
 	l->going = 1;
 }
 
-/* Kills the shims of a half made launch, by their mark, their container and their records; they hold nothing
- * of value. */
-static void undo_half(struct launch *l)
+/* Kills the shims of a half made launch by their records, and what is in its container; they hold nothing of
+ * value. A sweep must follow. */
+static void kill_half(struct launch *l)
 {
 	struct err e = {0};
 
 	launch_inside_drop(l);
-
-	if (launch_container(l, 1, &e) == 0) {
-		container_kill_all(l->container, 200);
-		container_destroy(l->container);
-		l->container = NULL;
-	}
+	launch_container(l, 1, &e); /* for the sweep */
 	for (uint32_t i = 0;; i++) {
 		cleanup_free char *dir = shim_folder(l, i);
 		struct shim_state s;
@@ -212,6 +208,31 @@ static void undo_half(struct launch *l)
 		shim_state_fini(&s);
 	}
 	l->n_phases = 0;
+}
+
+static void on_undone(int left, void *arg)
+{
+	struct launch *l = arg;
+
+	l->sweep = NULL;
+	if (left)
+		log_warn("event=not_undone job=%" PRIu64 " attempt=%u left=%d", l->job, l->attempt, left);
+	if (l->container)
+		container_destroy(l->container);
+	l->container = NULL;
+	launch_prepare(l);
+}
+
+static void undo_half(struct launch *l)
+{
+	kill_half(l);
+	if (!l->host->env->cfg.alone) {
+		launch_ask_sweep(l, UNDO_MS, on_undone);
+		return;
+	}
+	l->cls = RC_STOPPED;
+	launch_open_logs(l);
+	launch_sweep(l);
 }
 
 /* ---- going on --------------------------------------------------------------------------------------- */
@@ -300,13 +321,6 @@ static void adopt_as(struct launch *l, int same_boot)
 	}
 	if (l->state == LAUNCH_PREPARING && !l->stopping) {
 		undo_half(l);
-		if (alone) {
-			l->cls = RC_STOPPED;
-			launch_open_logs(l);
-			launch_sweep(l);
-		} else {
-			launch_prepare(l);
-		}
 		return;
 	}
 	if (l->state == LAUNCH_CLEANED) {

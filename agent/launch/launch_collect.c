@@ -248,6 +248,26 @@ static void say_saved(struct launch *l)
 	launch_report(l);
 }
 
+static void on_rest(int left, void *arg)
+{
+	struct launch *l = arg;
+
+	l->sweep = NULL;
+	if (left > 0) {
+		launch_arm(l, LEFT_US, launch_collect_step);
+		return;
+	}
+	l->unkilled = 0;
+	launch_collect_step(l);
+}
+
+/* It holds GPUs and CPUs: looked for again and again. */
+static void await_rest(struct launch *l)
+{
+	if (!l->sweep && l->on_timer != launch_collect_step)
+		launch_ask_sweep(l, 0, on_rest);
+}
+
 /* Called when a tail is drained, a report is durable, a shim is gone. */
 void launch_collect_step(struct launch *l)
 {
@@ -263,8 +283,8 @@ void launch_collect_step(struct launch *l)
 		if (!l->discarding &&
 		    (outbox_holds(l->host->outbox, procs) || outbox_holds(l->host->outbox, artifacts)))
 			return;
-		if (l->unkilled && launch_left(l) > 0)
-			launch_arm(l, LEFT_US, launch_collect_step);
+		if (l->unkilled)
+			await_rest(l);
 		else
 			release_shims(l);
 		return;

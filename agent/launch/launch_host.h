@@ -12,6 +12,8 @@
 #include "agent/machine/inventory.h"
 #include "common/os/proc.h"
 
+struct sweeper;
+
 struct launch_host {
 	struct agent_env *env;
 	char *shim_path, *rank_path, *rsh_path; /* hearth-shim, hearth-rank, hearth-rsh */
@@ -25,6 +27,7 @@ struct launch_host {
 	struct trash *trash;
 	struct tailer *tailer;
 	struct outbox *outbox;
+	struct sweeper *sweeper;
 	/* The launch has ended or is forgotten: nobody answers its hearth-rsh any more. */
 	void (*launch_over)(uint64_t job, uint32_t attempt, void *arg);
 	void *arg;

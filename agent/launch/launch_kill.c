@@ -5,36 +5,34 @@
  *   is cancelled.
  * - After the ranks: launchers (mpirun, orted, torchrun) end by themselves. LAUNCHER_US later they get
  *   SHIM_QUIT, too.
- * - After grace + 5 s: the agent kills everything in the container and everything with the launch's mark,
- *   again and again for SWEEP_US.
+ * - After grace + 5 s: the sweeper kills everything in the container and everything with the launch's mark,
+ *   again and again for PROOF_US.
  * - Then ENDED, with a text when a process could not be killed. The outputs are uploaded all the same, but
  *   CLEANED, which frees GPUs and CPUs, waits until that process is gone (launch_collect.c).
  *
  * The same sweep runs after every end: a rank may have left a process behind that is not a descendant of
  * its shim any more. It also waits for the agent's own programs in the container (launch_inside.c).
  *
- * A fence waits for nobody: the lease leaves it less than these 5 s (docs/spec/08-lease.md).
+ * A fence waits for nobody: the lease leaves it less than these 5 s (docs/spec/08-lease.md). launch_halt asks
+ * the sweeper, whose thread kills; launch_fence does the rest, which may take the loop some time.
  */
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "agent/base/user.h"
+#include "agent/container/sweeper.h"
 #include "agent/launch/launch_steps.h"
 #include "common/base/fault.h"
 #include "common/base/log.h"
 #include "common/base/text.h"
-#include "common/os/proc.h"
 
-#define MARK        "HEARTH_TOKEN_LAUNCH"
 #define LAUNCHER_US 2000000u
 #define LAUNCHER_MS 1000u
 #define MARGIN_US   5000000u
 #define STEP_US     100000u
-#define SWEEP_US    10000000u
 #define LIST_US     2000000u /* a short run that ended well waits so long for the list of its packages */
-#define SWEEP_MS    20u      /* that container_kill_all may hold up the loop */
+#define PROOF_US    10000000u
 
 static uint64_t now_us(const struct launch *l)
 {
@@ -69,67 +67,97 @@ static void end_launch(struct launch *l, const char *left)
 	launch_set_state(l, end);
 }
 
-/* Kills what there is; how many are left, -1: unknown. */
-int launch_left(struct launch *l)
+static void ask_sweeper(struct launch *l, uint32_t timeout_ms, int urgent, void (*done)(int left, void *arg))
 {
-	int inside = l->container ? container_kill_all(l->container, SWEEP_MS) : 0;
-	int marked = proc_count_env(MARK, l->plan->m->token, NULL);
+	struct sweep_params p = {.token = l->plan->m->token,
+	                         .container = l->container,
+	                         .timeout_ms = timeout_ms,
+	                         .urgent = urgent,
+	                         .done = done,
+	                         .arg = l};
 
-	if (inside < 0 || marked < 0)
-		return -1;
-	if (inside > 0 || marked > 0)
-		proc_sweep_env(MARK, l->plan->m->token, SIGKILL, 1, NULL);
-	return marked > inside ? marked : inside;
+	sweep_cancel(l->sweep);
+	l->sweep = sweeper_ask(l->host->sweeper, &p);
 }
 
-static void sweep_step(struct launch *l)
+void launch_ask_sweep(struct launch *l, uint32_t timeout_ms, void (*done)(int left, void *arg))
 {
-	TEXT(left);
-	int n;
+	ask_sweeper(l, timeout_ms, l->cls == RC_NODE_LOST, done);
+}
 
-	if (launch_inside_busy(l) && now_us(l) < l->list_until_us) {
-		launch_arm(l, STEP_US, sweep_step);
+static void prove_step(struct launch *l);
+
+static void on_proof(int n, void *arg)
+{
+	struct launch *l = arg;
+	TEXT(left);
+
+	l->sweep = NULL;
+	if (n == 0 && launch_inside_busy(l)) { /* its thread has not noticed the end yet */
+		if (now_us(l) < l->prove_until_us) {
+			launch_arm(l, STEP_US, prove_step);
+			return;
+		}
+		n = 1;
+	}
+	l->proving = 0;
+	if (n == 0) {
+		end_launch(l, NULL);
+		return;
+	}
+	if (n < 0) { /* unknown is not "none", but there is nobody to ask again */
+		text_add(&left, "nobody knows whether processes are left");
+	} else {
+		text_add(&left, "%d process(es) could not be killed (asleep in the kernel?)", n);
+		log_error("event=not_killed job=%" PRIu64 " attempt=%u left=%d", l->job, l->attempt, n);
+		l->unkilled = 1;
+	}
+	end_launch(l, left.at);
+}
+
+static void prove_step(struct launch *l)
+{
+	uint64_t now = now_us(l);
+
+	if (launch_inside_busy(l) && now < l->list_until_us) {
+		launch_arm(l, STEP_US, prove_step);
 		return;
 	}
 	launch_inside_stop(l);
-	n = launch_left(l);
-	if (n == 0 && launch_inside_busy(l))
-		n = 1;
-
-	if (n <= 0) {
-		if (n < 0) /* unknown is not "none", but there is nobody to ask again */
-			text_add(&left, "nobody knows whether processes are left");
-		end_launch(l, n < 0 ? left.at : NULL);
-		return;
-	}
-	if (now_us(l) < l->sweep_until_us) {
-		launch_arm(l, STEP_US, sweep_step);
-		return;
-	}
-	text_add(&left, "%d process(es) could not be killed (asleep in the kernel?)", n);
-	log_error("event=not_killed job=%" PRIu64 " attempt=%u left=%d", l->job, l->attempt, n);
-	l->unkilled = 1;
-	end_launch(l, left.at);
+	launch_ask_sweep(l, l->prove_until_us > now ? (uint32_t)((l->prove_until_us - now) / 1000) : 0, on_proof);
 }
 
 void launch_sweep(struct launch *l)
 {
-	if (l->on_timer == sweep_step)
+	if (l->proving)
 		return;
 	if (FAULT("mistake.no_sweep")) {
 		end_launch(l, NULL);
 		return;
 	}
-	l->sweep_until_us = now_us(l) + SWEEP_US;
+	l->proving = 1;
+	l->prove_until_us = now_us(l) + PROOF_US;
 	l->list_until_us = l->stopping ? 0 : now_us(l) + LIST_US;
-	launch_arm(l, 0,
-	           sweep_step); /* not here: the caller may be a callback of a process that is to be freed */
+	launch_arm(l, 0, prove_step);
+}
+
+/* Nothing but the kill was wanted: launch_sweep proves it. */
+static void on_killed(int left, void *arg)
+{
+	(void)left;
+	((struct launch *)arg)->sweep = NULL;
+}
+
+static void kill_rest(struct launch *l, int urgent)
+{
+	if (!l->sweep)
+		ask_sweeper(l, MARGIN_US / 1000, urgent, on_killed);
 }
 
 void launch_inside_ended(struct launch *l)
 {
-	if (l->on_timer == sweep_step)
-		launch_arm(l, 0, sweep_step);
+	if (l->on_timer == prove_step)
+		launch_arm(l, 0, prove_step);
 }
 
 /* ---- the ladder ------------------------------------------------------------------------------------- */
@@ -168,9 +196,7 @@ static void ladder_step(struct launch *l)
 		return;
 	}
 	launch_say(l, "grace time is over, killing what is left");
-	if (l->container)
-		container_kill_all(l->container, SWEEP_MS);
-	proc_sweep_env(MARK, l->plan->m->token, SIGKILL, 1, NULL);
+	kill_rest(l, 0);
 	if (now < l->kill_deadline_us + MARGIN_US) {
 		launch_arm(l, STEP_US * 5, ladder_step); /* the shims record the ends */
 		return;
@@ -211,7 +237,7 @@ void launch_kill(struct launch *l, uint32_t grace_ms, const char *reason)
 	uint64_t deadline = now_us(l) + (uint64_t)grace_ms * 1000 + MARGIN_US;
 	char *why;
 
-	if (launch_is_over(l) || l->on_timer == sweep_step) {
+	if (launch_is_over(l) || l->proving) {
 		launch_report(l);
 		return;
 	}
@@ -247,19 +273,24 @@ void launch_kill(struct launch *l, uint32_t grace_ms, const char *reason)
 }
 
 /* Not by the shims alone: one that hangs would leave its rank alive until the ladder's end, and by then
- * another node may run the job. They record the ends all the same. */
+ * another node may run the job. They record the ends all the same. A request that is there already proves
+ * that nothing is left, or kills, too. */
+void launch_halt(struct launch *l)
+{
+	if (!launch_is_over(l))
+		kill_rest(l, 1);
+}
+
 void launch_fence(struct launch *l, const char *why)
 {
-	int left;
-
 	if (launch_is_over(l)) {
 		launch_fence_upload(l);
 		return;
 	}
 	l->cls = RC_NODE_LOST;
+	launch_halt(l);
 	launch_kill(l, 0, why);
-	left = launch_left(l);
-	log_warn("event=fenced job=%" PRIu64 " attempt=%u left=%d", l->job, l->attempt, left);
+	log_warn("event=fenced job=%" PRIu64 " attempt=%u", l->job, l->attempt);
 	if (!l->stopping)
 		return;
 	/* Each further step kills the rest. */

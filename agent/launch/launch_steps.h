@@ -51,12 +51,15 @@ void launch_info_forget(void);               /* at the end of the process */
 
 /* ---- kill (launch_kill.c) --------------------------------------------------------------------------- */
 void launch_kill(struct launch *l, uint32_t grace_ms, const char *reason);
-/* Kills all of it before it returns, and cancels the upload. */
+/* Lets the sweeper kill all of it at once, without a wait. launch_fence must follow. */
+void launch_halt(struct launch *l);
+/* Ends it as lost to a cut (launch_halt included), and cancels the upload. */
 void launch_fence(struct launch *l, const char *why);
 /* Sweeps strays after the last process, then reports ENDED (FAILED when it never was READY). */
 void launch_sweep(struct launch *l);
 void launch_inside_ended(struct launch *l); /* the end may have waited for it */
-int launch_left(struct launch *l);          /* kills all that is left, and counts it; -1 unknown */
+/* Asks the sweeper for this launch, in place of an earlier request. done clears l->sweep. */
+void launch_ask_sweep(struct launch *l, uint32_t timeout_ms, void (*done)(int left, void *arg));
 
 /* ---- collect (launch_collect.c) --------------------------------------------------------------------- */
 void launch_collect(struct launch *l, int keep);

@@ -20,8 +20,9 @@
 #include "common/base/log.h"
 #include "common/os/fsutil.h"
 
-#define LAUNCHES_MAX 4096
-#define EPOCHS_MAX   16384
+#define LAUNCHES_MAX  4096
+#define EPOCHS_MAX    16384
+#define FENCE_TURN_US 5000u /* of the loop */
 
 struct epoch {
 	uint64_t job, epoch;
@@ -34,6 +35,8 @@ struct launches {
 	uint32_t n;
 	struct epoch *epochs;
 	struct unreadable_launches *unreadable; /* of earlier agents, whose plans cannot be read */
+	struct loop_timer *fence;
+	char *fence_why;
 };
 
 static struct launch *find_launch(const struct launches *t, uint64_t job, uint32_t attempt)
@@ -193,6 +196,12 @@ static void on_kill(struct launch *l, const struct wm_kill *m)
 	stop_launch(l, m->grace_ms, m->reason[0] ? m->reason : "stopped");
 }
 
+static void fence_launch(struct launches *t, struct launch *l)
+{
+	l->to_fence = 0;
+	launch_fence(l, t->fence_why);
+}
+
 void launches_order(struct launches *t, uint16_t type, void *msg)
 {
 	struct head h = head_of(type, msg);
@@ -228,6 +237,8 @@ void launches_order(struct launches *t, uint16_t type, void *msg)
 		return;
 	}
 	l->epoch = h.epoch;
+	if (l->to_fence)
+		fence_launch(t, l);
 	if (type == WM_LAUNCH_GO)
 		launch_go(l);
 	else if (type == WM_ORTED_START)
@@ -329,13 +340,38 @@ int launches_alive(const struct launches *t)
 	return unreadable_launches_alive(t->unreadable);
 }
 
+/* The rest of a fence: states, reports and shims, some launches a turn. */
+static void on_fence(void *arg)
+{
+	struct launches *t = arg;
+	uint64_t end = clock_boot_us(t->host->env->clock) + FENCE_TURN_US;
+	struct launch *l;
+
+	DL_FOREACH (t->list, l) {
+		if (!l->to_fence)
+			continue;
+		if (clock_boot_us(t->host->env->clock) >= end) {
+			loop_timer_arm(t->fence, 0);
+			return;
+		}
+		fence_launch(t, l);
+	}
+}
+
 void launches_fence(struct launches *t, const char *why)
 {
 	struct launch *l;
+	char *copy = xstrdup(why);
 
-	DL_FOREACH (t->list, l)
-		launch_fence(l, why);
+	/* No launch waits for the work that another one makes. */
+	DL_FOREACH (t->list, l) {
+		launch_halt(l);
+		l->to_fence = 1;
+	}
 	unreadable_launches_kill(t->unreadable);
+	free(t->fence_why);
+	t->fence_why = copy;
+	loop_timer_arm(t->fence, 0);
 }
 
 void launches_stop(struct launches *t, uint32_t grace_ms, const char *why)
@@ -399,6 +435,7 @@ struct launches *launches_create(struct launch_host *host)
 
 	t->host = host;
 	t->unreadable = unreadable_launches_create(host);
+	t->fence = loop_timer_create(host->env->loop, on_fence, t);
 	return t;
 }
 
@@ -415,6 +452,8 @@ void launches_destroy(struct launches *t)
 		launch_free(l);
 	}
 	unreadable_launches_destroy(t->unreadable);
+	loop_timer_destroy(t->fence);
+	free(t->fence_why);
 	HASH_ITER (hh, t->epochs, en, next) {
 		HASH_DEL(t->epochs, en);
 		free(en);

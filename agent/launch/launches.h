@@ -19,8 +19,10 @@ int launches_adopt(struct launches *t, struct err *e);             /* scans RUN 
 void launches_order(struct launches *t, uint16_t type, void *msg); /* takes msg */
 void launches_report_all(struct launches *t);
 uint32_t launches_count(const struct launches *t);
-int launches_alive(const struct launches *t);             /* 1: a fence would end something */
-void launches_fence(struct launches *t, const char *why); /* kills them all, now; no upload goes on */
+int launches_alive(const struct launches *t); /* 1: a fence would end something */
+/* Lets the sweeper kill them all at once. After the turns that follow no upload goes on, and all are
+ * STOPPING. */
+void launches_fence(struct launches *t, const char *why);
 /* Runs the ladder over all that run, as KILL does. */
 void launches_stop(struct launches *t, uint32_t grace_ms, const char *why);
 /* Calls fn for each launch whose plan can be read; fn frees none. */

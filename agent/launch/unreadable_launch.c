@@ -22,6 +22,7 @@
 #include <utlist.h>
 
 #include "agent/base/trash.h"
+#include "agent/container/sweeper.h"
 #include "agent/launch/launch_steps.h"
 #include "agent/link/outbox.h"
 #include "common/base/json.h"
@@ -35,7 +36,6 @@
 #define STEP_US     200000u
 #define SLOW_US     5000000u /* between looks at one of which nothing is known */
 #define QUIET_LOOKS 2u       /* that find nothing before it is believed */
-#define KILL_MS     20u      /* that one look may hold up the loop */
 #define ENVIRON_MAX (4 * 1024 * 1024)
 #define LIFE_MAX    (2 * 1024 * 1024)
 
@@ -46,6 +46,9 @@ struct unreadable_launch {
 	char *why;   /* the plan could not be read */
 	char *token; /* the mark; NULL unknown */
 	char *text;
+	struct unreadable_launches *owner;
+	struct sweep_ask *sweep; /* NULL none under way */
+	int known_left;          /* processes on record that ran when the sweep was asked for */
 	struct container *container;
 	struct proc_id *ids; /* shims and what they started */
 	uint32_t n_ids;
@@ -202,10 +205,10 @@ static int may_run_unknown(const struct unreadable_launch *w, const struct launc
 
 /* ---- killing ------------------------------------------------------------------------------------------ */
 
-/* Kills what there is; how many are left, -1: unknown. */
-static int kill_left(struct unreadable_launch *w, struct launch_host *host)
+/* Kills shims and processes by their records. Returns how many were there. */
+static int kill_known(struct unreadable_launch *w, struct launch_host *host)
 {
-	int left = 0, n;
+	int left = 0;
 
 	if (!w->token || !w->n_ids) {
 		w->n_ids = 0;
@@ -220,16 +223,6 @@ static int kill_left(struct unreadable_launch *w, struct launch_host *host)
 			close(fd);
 		}
 		left += proc_alive(&w->ids[i], NULL) != 0;
-	}
-	n = w->container ? container_kill_all(w->container, KILL_MS) : 0;
-	if (n != 0)
-		left = n < 0 ? -1 : left + n;
-	if (w->token) {
-		n = proc_count_env(MARK, w->token, NULL);
-		if (n > 0)
-			proc_sweep_env(MARK, w->token, SIGKILL, 1, NULL);
-		if (n != 0)
-			left = n < 0 || left < 0 ? -1 : left + n;
 	}
 	return left;
 }
@@ -282,10 +275,13 @@ static void set_over(struct unreadable_launches *ws, struct unreadable_launch *w
 	set_state(ws, w, LAUNCH_ENDED, "what ran of it was ended, nothing is left");
 }
 
-static void kill_step(struct unreadable_launches *ws, struct unreadable_launch *w)
+static void on_swept(int swept, void *arg)
 {
-	int left = kill_left(w, ws->host);
+	struct unreadable_launch *w = arg;
+	struct unreadable_launches *ws = w->owner;
+	int left = swept < 0 ? -1 : swept + w->known_left;
 
+	w->sweep = NULL;
 	if (left == 0 && may_run_unknown(w, ws->host)) {
 		if (!w->unknown_said)
 			report_unknown(ws, w);
@@ -294,6 +290,17 @@ static void kill_step(struct unreadable_launches *ws, struct unreadable_launch *
 	w->quiet = left == 0 ? w->quiet + 1 : 0;
 	if (w->quiet >= QUIET_LOOKS)
 		set_over(ws, w);
+}
+
+static void kill_step(struct unreadable_launches *ws, struct unreadable_launch *w)
+{
+	struct sweep_params p = {.urgent = 1, .done = on_swept, .arg = w};
+
+	w->known_left = kill_known(w, ws->host);
+	p.token = w->token;
+	p.container = w->container;
+	sweep_cancel(w->sweep);
+	w->sweep = sweeper_ask(ws->host->sweeper, &p);
 }
 
 static void on_timer(void *arg)
@@ -307,7 +314,8 @@ static void on_timer(void *arg)
 
 		if (w->state != LAUNCH_STOPPING)
 			continue;
-		kill_step(ws, w);
+		if (!w->sweep)
+			kill_step(ws, w);
 		delay = w->unknown_said && w->quiet == 0 ? SLOW_US : STEP_US;
 		if (w->state == LAUNCH_STOPPING && (!next || delay < next))
 			next = delay;
@@ -318,6 +326,7 @@ static void on_timer(void *arg)
 
 static void unreadable_free(struct unreadable_launch *w)
 {
+	sweep_cancel(w->sweep);
 	if (w->container)
 		container_forget(w->container);
 	free(w->key);
@@ -373,6 +382,7 @@ void unreadable_launches_add(struct unreadable_launches *ws, const char *key, ui
 {
 	struct unreadable_launch *w = xcalloc(1, sizeof(*w));
 
+	w->owner = ws;
 	w->job = job;
 	w->attempt = attempt;
 	w->key = xstrdup(key);
@@ -469,7 +479,7 @@ void unreadable_launches_kill(struct unreadable_launches *ws)
 		if (goes_on(w))
 			end_newer(ws, w);
 		if (w->state == LAUNCH_STOPPING)
-			kill_left(w, ws->host);
+			kill_step(ws, w);
 	}
 }
 

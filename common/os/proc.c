@@ -1,16 +1,12 @@
 /*
- * proc: identity, signals and the sweep. Starting processes: spawn.c.
+ * proc: identity and signals. Starting processes: spawn.c; finding them by a mark: marks.c.
  *
  * Order matters everywhere: first a pidfd, then the check who it is, then the signal. In this order a
  * pid that was reused in between can only make the signal miss, never hit somebody else.
  */
 #include "common/os/proc.h"
 
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -147,171 +143,6 @@ int proc_signal(int pidfd, int signo, struct err *e)
 	if (errno == ESRCH)
 		return err_set(e, ERR_NOT_FOUND, "the process is gone");
 	return err_sys(e, errno, "send %s", proc_signal_name(signo));
-}
-
-/* ---- the sweep --------------------------------------------------------------------------------- */
-
-#define SWEEP_FDS  64  /* processes of one round that are waited for */
-#define SWEEP_WAIT 100 /* ms, so that the next round does not find the same ones dying */
-
-/* Is `entry` one of the NUL-separated strings of this file? Read in pieces: an environment has no bound. */
-static int file_has_entry(const char *path, const char *entry, size_t len)
-{
-	cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC);
-	char chunk[8192];
-	size_t at = 0; /* bytes of entry that match so far, len + 1: this string does not match */
-	ssize_t n;
-
-	if (fd < 0)
-		return 0;
-	while ((n = read(fd, chunk, sizeof(chunk))) > 0) {
-		for (ssize_t i = 0; i < n; i++) {
-			if (chunk[i] == '\0') {
-				if (at == len)
-					return 1;
-				at = 0;
-			} else {
-				at = at < len && chunk[i] == entry[at] ? at + 1 : len + 1;
-			}
-		}
-	}
-	return at == len;
-}
-
-/* A process whose main thread has ended shows its environment only through another thread. */
-static int other_thread_has(pid_t pid, const char *entry, size_t len)
-{
-	const struct dirent *d;
-	struct stat_line line;
-	char path[320];
-	int found = 0;
-	DIR *tasks;
-
-	if (read_stat(pid, &line, NULL) < 0 || line.state != 'Z' || line.threads < 2)
-		return 0;
-	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-	tasks = opendir(path);
-	while (tasks && !found && (d = readdir(tasks))) {
-		snprintf(path, sizeof(path), "/proc/%d/task/%s/environ", (int)pid, d->d_name);
-		found = isdigit((unsigned char)d->d_name[0]) && file_has_entry(path, entry, len);
-	}
-	if (tasks)
-		closedir(tasks);
-	return found;
-}
-
-static int has_entry(pid_t pid, const char *entry, size_t len)
-{
-	char path[32];
-
-	snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
-	return file_has_entry(path, entry, len) || other_thread_has(pid, entry, len);
-}
-
-static pid_t pid_of_name(const char *name)
-{
-	uint64_t v;
-
-	return str_parse_u64(name, &v) == 0 && v > 0 && v < INT32_MAX ? (pid_t)v : -1;
-}
-
-struct sweep {
-	char *entry;
-	size_t len;
-	int signo;                    /* 0: count only */
-	pid_t *seen;                  /* signalled in any round */
-	int n_seen, found;            /* found: in this round */
-	struct pollfd fds[SWEEP_FDS]; /* of this round */
-	nfds_t n_fds;
-};
-
-static int remember_pid(struct sweep *s, pid_t pid)
-{
-	for (int i = 0; i < s->n_seen; i++)
-		if (s->seen[i] == pid)
-			return 0;
-	s->seen = xreallocarray(s->seen, (size_t)s->n_seen + 1, sizeof(*s->seen));
-	s->seen[s->n_seen++] = pid;
-	return 1;
-}
-
-static void sweep_one(struct sweep *s, pid_t pid)
-{
-	int fd = s->signo ? pidfd_of(pid) : -1;
-
-	if ((s->signo && fd < 0) || !has_entry(pid, s->entry, s->len)) {
-		if (fd >= 0)
-			close(fd);
-		return;
-	}
-	if (s->signo && proc_signal(fd, s->signo, NULL) == 0)
-		remember_pid(s, pid);
-	s->found++;
-	if (fd >= 0 && s->n_fds < SWEEP_FDS)
-		s->fds[s->n_fds++] = (struct pollfd){.fd = fd, .events = POLLIN};
-	else if (fd >= 0)
-		close(fd);
-}
-
-static int sweep_round(struct sweep *s, struct err *e)
-{
-	DIR *d = opendir("/proc");
-	const struct dirent *entry;
-	pid_t pid;
-
-	if (!d)
-		return err_sys(e, errno, "/proc");
-	s->found = 0;
-	while ((entry = readdir(d))) {
-		pid = pid_of_name(entry->d_name);
-		if (pid > 0 && pid != getpid())
-			sweep_one(s, pid);
-	}
-	closedir(d);
-	return 0;
-}
-
-/* Until all of this round have ended, but each at most SWEEP_WAIT in all. */
-static void sweep_wait(struct sweep *s)
-{
-	for (nfds_t i = 0; i < s->n_fds; i++) {
-		poll(&s->fds[i], 1, SWEEP_WAIT / (int)s->n_fds + 1);
-		close(s->fds[i].fd);
-	}
-	s->n_fds = 0;
-}
-
-int proc_sweep_env(const char *name, const char *value, int signo, int max_rounds, struct err *e)
-{
-	struct sweep s = {.signo = signo};
-	int rc = 0, n;
-
-	if (signo <= 0)
-		return err_set(e, ERR_INVALID, "%d is not a signal", signo);
-	s.entry = xasprintf("%s=%s", name, value);
-	s.len = strlen(s.entry);
-	for (int round = 0; rc == 0 && round < max_rounds; round++) {
-		rc = sweep_round(&s, e);
-		sweep_wait(&s);
-		if (s.found == 0)
-			break;
-	}
-	n = s.n_seen;
-	free(s.seen);
-	free(s.entry);
-	return rc < 0 ? -1 : n;
-}
-
-int proc_count_env(const char *name, const char *value, struct err *e)
-{
-	struct sweep s = {.signo = 0};
-	int rc;
-
-	s.entry = xasprintf("%s=%s", name, value);
-	s.len = strlen(s.entry);
-	rc = sweep_round(&s, e);
-	free(s.entry);
-	return rc < 0 ? -1 : s.found;
 }
 
 /* ---- names of signals -------------------------------------------------------------------------- */

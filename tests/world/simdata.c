@@ -8,6 +8,7 @@
 #include "agent/base/user.h"
 #include "agent/command/env.h"
 #include "agent/container/container.h"
+#include "agent/container/sweeper.h"
 #include "agent/control/session.h"
 #include "agent/logs/nodelog.h"
 #include "agent/logs/tailer.h"
@@ -213,15 +214,6 @@ void container_shim(const struct container *c, struct strv *cgroup_procs, struct
 	*holder_start = 0;
 }
 
-int container_kill_all(struct container *c, uint32_t timeout_ms)
-{
-	(void)timeout_ms;
-	sim_crash_point();
-	if (sim_rnd(&sim->rng_prog, 10)) /* else it takes them a moment */
-		sim_procs_kill_token(c->n, c->token);
-	return sim_procs_with_token(c->n, c->token);
-}
-
 const struct strv *container_notes(const struct container *c)
 {
 	static const struct strv none;
@@ -270,6 +262,92 @@ void container_destroy(struct container *c)
 		free(s);
 	}
 	container_forget(c);
+}
+
+/* ---- the sweeper: a look through a node's processes takes its time ---------------------------------------
+ */
+
+struct sweeper {
+	struct sim_node *n;
+	struct loop *loop;
+	struct sweep_ask *asks;
+};
+
+struct sweep_ask {
+	struct sweeper *s;
+	struct loop_timer *timer;
+	char *token;
+	uint64_t end;
+	void (*done)(int left, void *arg);
+	void *arg;
+	struct sweep_ask *prev, *next;
+};
+
+struct sweeper *sweeper_create(struct loop *l, const struct clock *clock)
+{
+	struct sweeper *s = xcalloc(1, sizeof *s);
+
+	(void)clock;
+	s->n = simloop_tag_of(l);
+	s->loop = l;
+	return s;
+}
+
+void sweep_cancel(struct sweep_ask *w)
+{
+	if (!w)
+		return;
+	DL_DELETE(w->s->asks, w);
+	loop_timer_destroy(w->timer);
+	free(w->token);
+	free(w);
+}
+
+void sweeper_destroy(struct sweeper *s)
+{
+	while (s && s->asks)
+		sweep_cancel(s->asks);
+	free(s);
+}
+
+static uint64_t look_us(void)
+{
+	return sim_span(&sim->rng_prog, 300, 100000);
+}
+
+static void on_look(void *arg)
+{
+	struct sweep_ask *w = arg;
+	void (*done)(int left, void *arg) = w->done;
+	void *of = w->arg;
+	int left = 0;
+
+	sim_crash_point();
+	if (w->token)
+		left = sim_procs_with_token(w->s->n, w->token);
+	if (left && sim_rnd(&sim->rng_prog, 10)) /* else it takes them a moment */
+		sim_procs_kill_token(w->s->n, w->token);
+	if (left && simloop_now() < w->end) {
+		loop_timer_arm(w->timer, look_us());
+		return;
+	}
+	sweep_cancel(w);
+	done(left, of);
+}
+
+struct sweep_ask *sweeper_ask(struct sweeper *s, const struct sweep_params *p)
+{
+	struct sweep_ask *w = xcalloc(1, sizeof *w);
+
+	w->s = s;
+	w->token = xstrdup(p->token);
+	w->end = simloop_now() + p->timeout_ms * 1000ull;
+	w->done = p->done;
+	w->arg = p->arg;
+	w->timer = loop_timer_create(s->loop, on_look, w);
+	loop_timer_arm(w->timer, p->urgent && p->container ? 200 : look_us());
+	DL_APPEND(s->asks, w);
+	return w;
 }
 
 /* ---- steps that take time ------------------------------------------------------------------------------ */

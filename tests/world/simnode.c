@@ -2,6 +2,7 @@
  * simnode: machines and their agents. An agent is made of its own parts in the order of agent_core.c; what
  * kill -9 leaves behind is what its parts keep in files, and the shims.
  */
+#include "agent/container/sweeper.h"
 #include "agent/control/session.h"
 #include "agent/launch/launches.h"
 #include "agent/link/outbox.h"
@@ -73,6 +74,7 @@ static struct agent *agent_new(struct sim_node *n)
 static void agent_free(struct agent *a)
 {
 	agent_unwire(a);
+	sweeper_destroy(a->host.sweeper);
 	outbox_destroy(a->host.outbox);
 	free(a->env.cfg.controller);
 	free(a->env.cfg.data_dir);
@@ -114,6 +116,7 @@ void sim_node_start(void *arg)
 	}
 	a = n->agent = agent_new(n);
 	a->host.outbox = outbox_create(&outbox_ops, a);
+	a->host.sweeper = sweeper_create(n->loop, &n->clock);
 	if (agent_wire(a, &e) < 0)
 		sim_bad("%s: adoption failed: %s", n->name, e.text);
 	sim_enter(NULL);

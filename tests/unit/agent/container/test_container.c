@@ -18,6 +18,7 @@
 #include "agent/container/cgroup.h"
 #include "agent/container/container.h"
 #include "agent/container/limits.h"
+#include "agent/container/sweeper.h"
 #include "common/os/fsutil.h"
 #include "common/os/proc.h"
 #include "tests/lib/tap.h"
@@ -297,7 +298,7 @@ static void test_ordinary(struct container *c, const char *token)
 	got = run_sh(c, token, "tr '\\0' '\\n' </tmp/peer | grep -c TOKEN_LAUNCH", &status);
 	is_str(got, "1\n", "a process inside may look into another");
 	free(got);
-	is_int(container_kill_all(c, 5000), 0, "and both can be killed");
+	is_int(sweep_now(token, c, 5000), 0, "and both can be killed");
 	ok(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status), "killed");
 }
 
@@ -515,11 +516,11 @@ static void test_kill(int as_root)
 	for (int i = 0; i < 2000 && container_processes(c) < 6; i++)
 		loop_run_once(loop, 5);
 	ok(container_processes(c) >= 6, "six processes in five sessions");
-	is_int(container_kill_all(c, 5000), 0, "none is left");
+	is_int(sweep_now(p.token, c, 5000), 0, "none is left");
 	is_int(container_processes(c), 0, "none is counted");
 	ok(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "killed");
 	ok(waitpid(stubborn, &status, 0) == stubborn && WIFSIGNALED(status), "also the stubborn one");
-	is_int(container_kill_all(c, 5000), 0, "twice does no harm");
+	is_int(sweep_now(p.token, c, 5000), 0, "twice does no harm");
 	container_destroy(c);
 	env.is_root = geteuid() == 0;
 	container_env_fini(&env);
@@ -620,7 +621,7 @@ static void test_quota(void)
 		for (int i = 0; i < 2000 && throttled(&procs) < 3; i++)
 			loop_run_once(loop, 10);
 		ok(throttled(&procs) >= 3, "held back %ld times", throttled(&procs));
-		is_int(container_kill_all(c, 5000), 0, "killed");
+		is_int(sweep_now(p.token, c, 5000), 0, "killed");
 		waitpid(pid, &status, 0);
 	}
 	strv_fini(&procs);
