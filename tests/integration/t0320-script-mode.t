@@ -6,11 +6,15 @@ why=$(cluster_can)
 [ -z "$why" ] || skip_all "$why"
 cluster_up 1 && cluster_hearth || bail "no cluster"
 src=$CLUSTER/src
-mkdir -p "$src" "$CLUSTER/train" "$CLUSTER/wheels" "$CLUSTER/tinyreq/tinyreq"
+# Not below /tmp: jobs have one of their own, and pip runs inside the job.
+wheels=$(mktemp -d /var/tmp/hcXXXXXX)
+chmod 755 "$wheels"
+trap 'cluster_down; rm -rf "$wheels"' EXIT
+mkdir -p "$src" "$CLUSTER/train"
 cp "$HEARTH_TOP_SRCDIR/tests/programs/script_mode/train.py" "$src/"
 printf 'a,1\nb,2\nc,39\n' >"$CLUSTER/train/rows.csv"
 # A package of our own, found without any network.
-/usr/bin/python3 - "$CLUSTER/wheels" <<'P'
+/usr/bin/python3 - "$wheels" <<'P'
 import base64, hashlib, sys, zipfile
 files = {"tinyreq/__init__.py": "ANSWER = 42\n",
          "tinyreq-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: tinyreq\nVersion: 1.0\n",
@@ -21,7 +25,7 @@ with zipfile.ZipFile(sys.argv[1] + "/tinyreq-1.0-py3-none-any.whl", "w") as z:
         z.writestr(n, t)
     z.writestr("tinyreq-1.0.dist-info/RECORD", record + "tinyreq-1.0.dist-info/RECORD,,\n")
 P
-printf -- '--no-index\n--find-links %s\ntinyreq==1.0\n' "$CLUSTER/wheels" >"$src/requirements.txt"
+printf -- '--no-index\n--find-links %s\ntinyreq==1.0\n' "$wheels" >"$src/requirements.txt"
 cat >"$CLUSTER/job.json" <<J
 {"name": "script-mode", "command": ["python3", "train.py"], "source_dir": "src", "requirements": "requirements.txt", "launcher": "direct",
  "hyperparameters": {"epochs": 3, "learning-rate": 0.05, "optimizer": "adam"},
@@ -37,7 +41,7 @@ is "$(jq -c . "$CLUSTER"/results/*/model/model.json)" '{"total":42,"paths":["/op
 is "$(cat "$CLUSTER"/results/*/output/data/report.txt)" 42 "so is the output"
 is "$(hearth metrics "$id" train_loss --json | jq -r '.points[-1][2]')" 0.3333 "the metric that it printed is kept"
 again=$(hearth submit "$CLUSTER/job.json")
-rm -r "$CLUSTER/wheels"
+rm -r "$wheels"
 hearth wait "$again" --timeout 120 >/dev/null
 is "$(hearth show "$again" --json | jq -r .status)" completed "a second run takes the environment from the cache, offline"
 cluster_clean
