@@ -28,6 +28,7 @@
 #define LEFT_A_LOOK 8192            /* jobs with leftover logs, in one search */
 #define BATCH_US    (200ull * 1000) /* between two batches while there is more */
 #define BATCH       50
+#define TURN_US     2000ull /* of the state thread, for one batch */
 
 struct collection { /* the thread's own; nothing of the state thread is touched */
 	char *data_dir, *db_path;
@@ -203,6 +204,8 @@ struct batch {
 	uint64_t now_us;
 	uint64_t logs[BATCH]; /* jobs whose logs are due */
 	unsigned n_logs;
+	uint64_t until_us; /* boot clock: the rest waits for the next turn */
+	int late;
 };
 
 static int drop_one(uint64_t job, unsigned what, void *arg)
@@ -212,7 +215,8 @@ static int drop_one(uint64_t job, unsigned what, void *arg)
 	if (what & STORE_LOGS)
 		b->logs[b->n_logs++] = job;
 	store_txn_retire(b->t, job, what, b->now_us);
-	return 0;
+	b->late = clock_boot_us(clock_real()) >= b->until_us;
+	return b->late ? -1 : 0;
 }
 
 /* A job that was pinned after it was found due, and before this was written, has kept everything: the record
@@ -257,11 +261,12 @@ static int remove_expired(struct maintain *m)
 	b->m = m;
 	b->t = store_txn_new();
 	b->now_us = clock_real_us(clock_real());
+	b->until_us = clock_boot_us(clock_real()) + TURN_US;
 	n = store_retention_due(m->c.reader, &m->c.keep, b->now_us, BATCH, drop_one, b, &e);
 	if (n > 0 && store_commit(m->c.store, b->t, on_drop, b, &e) == 0) {
 		LL_PREPEND(m->batches, b);
 		m->removed += (unsigned)n;
-		return n == BATCH;
+		return n == BATCH || b->late;
 	}
 	if (n != 0)
 		log_warn("event=retention_failed text=\"%s\"", e.text);

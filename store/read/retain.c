@@ -1,84 +1,105 @@
 /*
- * retain: what may go. The projections keep a list of ended jobs that still hold something (holding);
- * retention walks it from the oldest. Pinned jobs are passed over, and stay on the list for the day when they
- * are not pinned any more. What is gone is noted in `dropped`: readers ask there, and do not wait until files
- * and blobs are gone, too.
+ * retain: what may go. The projections keep a list of ended jobs that still hold something (holding), without
+ * the pinned ones, and for each kind of data an index by the time of the end. So a look costs as much as what
+ * is due. A job that was pinned a moment ago may still be in the list: the writer decides (apply.c). What is
+ * gone is noted in `dropped`: readers ask there, and do not wait until files and blobs are gone, too.
  */
 #include "store/read/retain.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/base/clock.h"
+#include "common/base/xalloc.h"
 #include "store/base/rows.h"
 #include "store/base/sqlh.h"
 #include "store/read/reader_int.h"
 
-static unsigned due_of(const struct store_retention *p, uint64_t age_us)
-{
-	const uint64_t age_s = age_us / 1000000;
-	unsigned what = 0;
+/* The terms are those of the indexes, in the same words (migration 19). */
+#define DUE(index, bit)                                                                                      \
+	"SELECT job, ended_us FROM holding INDEXED BY " index " WHERE what & " bit                               \
+	" AND ended_us > 0 AND ended_us <= ? ORDER BY ended_us, job LIMIT ?"
 
-	if (p->logs_s && age_s >= p->logs_s)
-		what |= STORE_LOGS;
-	if (p->bundles_s && age_s >= p->bundles_s)
-		what |= STORE_BUNDLE;
-	if (p->metrics_s && age_s >= p->metrics_s)
-		what |= STORE_METRICS;
-	if (p->artifacts_s && age_s >= p->artifacts_s)
-		what |= STORE_ARTIFACTS;
-	return what;
+static const char *const due_sql[] = {DUE("holding_logs", "1"), DUE("holding_bundle", "2"),
+                                      DUE("holding_metrics", "4"), DUE("holding_artifacts", "8")};
+
+struct due_job {
+	uint64_t job, ended_us;
+	unsigned what;
+};
+
+static int by_end(const void *pa, const void *pb)
+{
+	const struct due_job *a = pa, *b = pb;
+
+	if (a->ended_us != b->ended_us)
+		return a->ended_us < b->ended_us ? -1 : 1;
+	return a->job < b->job ? -1 : a->job > b->job;
 }
 
-static uint64_t least_age_s(const struct store_retention *p)
+/* Adds at most limit jobs that hold this kind and ended before. Their number, or -1. */
+static int64_t add_due(struct store_reader *r, int kind, uint64_t before_us, uint32_t limit,
+                       struct due_job *out, struct err *e)
 {
-	const uint64_t all[] = {p->logs_s, p->bundles_s, p->metrics_s, p->artifacts_s};
-	uint64_t min = 0;
+	sqlite3_stmt *st = reader_sql(r, due_sql[kind], e);
+	int64_t n = 0;
+	int rc;
 
-	for (int i = 0; i < 4; i++)
-		if (all[i] && (min == 0 || all[i] < min))
-			min = all[i];
-	return min;
+	if (!st)
+		return -1;
+	sqlite3_bind_int64(st, 1, (int64_t)before_us);
+	sqlite3_bind_int64(st, 2, (int64_t)limit);
+	while (n < (int64_t)limit && (rc = sqlh_step(st, e)) > 0)
+		out[n++] = (struct due_job){sqlh_u64(st, 0), sqlh_u64(st, 1), 1u << kind};
+	sqlite3_finalize(st);
+	return n < (int64_t)limit && rc < 0 ? -1 : n;
 }
 
-static unsigned bits_of_policy(const struct store_retention *p)
+/* The same job from several lists becomes one. */
+static size_t merge_due(struct due_job *v, size_t n)
 {
-	return (p->logs_s ? STORE_LOGS : 0u) | (p->bundles_s ? STORE_BUNDLE : 0u) |
-	       (p->metrics_s ? STORE_METRICS : 0u) | (p->artifacts_s ? STORE_ARTIFACTS : 0u);
+	size_t kept = 0;
+
+	if (n)
+		qsort(v, n, sizeof(*v), by_end);
+	for (size_t i = 0; i < n; i++) {
+		if (kept && v[kept - 1].job == v[i].job)
+			v[kept - 1].what |= v[i].what;
+		else
+			v[kept++] = v[i];
+	}
+	return kept;
 }
 
+/* The oldest `limit` jobs of each kind are enough: one that is among the oldest of all is among the oldest of
+ * each of its kinds. */
 int store_retention_due(struct store_reader *r, const struct store_retention *p, uint64_t now_us,
                         uint32_t limit, int (*fn)(uint64_t job, unsigned what, void *arg), void *arg,
                         struct err *e)
 {
-	uint64_t min_us = least_age_s(p) * 1000000, ended_us;
-	sqlite3_stmt *st;
-	int rc = 0, n = 0;
+	const uint64_t ages_s[] = {p->logs_s, p->bundles_s, p->metrics_s, p->artifacts_s};
+	cleanup_free struct due_job *v = xcalloc((size_t)limit * 4 + 1, sizeof(*v));
+	size_t n = 0;
+	int given = 0;
 
-	if (min_us == 0 || min_us > now_us)
-		return 0;
-	st = reader_sql(r,
-	                "SELECT h.job, h.what, h.ended_us FROM holding h JOIN job ON job.id = h.job WHERE "
-	                "h.ended_us <= ? AND h.ended_us > 0 "
-	                "AND h.what & ? <> 0 AND job.pinned = 0 ORDER BY h.ended_us, h.job",
-	                e);
-	if (!st)
-		return -1;
-	sqlite3_bind_int64(st, 1, (int64_t)(now_us - min_us));
-	sqlite3_bind_int64(st, 2, bits_of_policy(p));
-	while ((uint32_t)n < limit && (rc = sqlh_step(st, e)) > 0) {
-		unsigned what;
+	for (int kind = 0; kind < 4; kind++) {
+		int64_t found;
 
-		ended_us = sqlh_u64(st, 2);
-		what = due_of(p, now_us - ended_us) & (unsigned)sqlh_u32(st, 1);
-		if (!what)
+		if (!ages_s[kind] || ages_s[kind] > now_us / 1000000)
 			continue;
-		n++;
-		if (fn(sqlh_u64(st, 0), what, arg) < 0)
+		found = add_due(r, kind, now_us - ages_s[kind] * 1000000, limit, v + n, e);
+		if (found < 0)
+			return -1;
+		n += (size_t)found;
+	}
+	n = merge_due(v, n);
+	for (size_t i = 0; i < n && (uint32_t)given < limit; i++) {
+		given++;
+		if (fn(v[i].job, v[i].what, arg) < 0)
 			break;
 	}
-	sqlite3_finalize(st);
-	return rc < 0 ? -1 : n;
+	return given;
 }
 
 int store_each_digest(struct store_reader *r, int (*fn)(const char *digest, void *arg), void *arg,

@@ -527,7 +527,8 @@ static void check_projections(struct verify *v)
 	static const char held[] =
 	    "SELECT id, 'has ended, and retention does not know what it holds' FROM job WHERE (" SQL_JOB_ENDED
 	    ") AND ifnull((SELECT what FROM holding h WHERE h.job = job.id AND h.ended_us = job.ended_us), 0) <> "
-	    "(15 & ~ifnull((SELECT what FROM dropped d WHERE d.job = job.id), 0))" SETTLED(
+	    "CASE WHEN job.pinned THEN 0 ELSE 15 & ~ifnull((SELECT what FROM dropped d WHERE d.job = job.id), 0) "
+	    "END" SETTLED(
 	        "job.id") " UNION SELECT h.job, 'goes on, and retention takes it for ended' FROM holding h JOIN "
 	                  "job ON job.id "
 	                  "= h.job WHERE NOT (" SQL_JOB_ENDED

@@ -61,7 +61,7 @@ static const char *const sqls[P_N] = {
               "EXISTS (SELECT 1 FROM job_ix i WHERE i.job = job.id), "
               "EXISTS (SELECT 1 FROM tag t WHERE t.job = job.id), "
               "EXISTS (SELECT 1 FROM job_ix i WHERE i.job = job.id AND i.owner IS job.owner AND i.name IS "
-              "job.name AND i.experiment IS job.experiment) FROM job WHERE id = ?",
+              "job.name AND i.experiment IS job.experiment), pinned FROM job WHERE id = ?",
     [P_IX] = "INSERT OR REPLACE INTO job_ix VALUES (?,?,?,?)",
     [P_HP_NUM] = "INSERT OR IGNORE INTO hp_num VALUES (?,?,?)",
     [P_HP_TEXT] = "INSERT OR IGNORE INTO hp_text VALUES (?,?,?)",
@@ -248,12 +248,15 @@ static int put_ix(struct step *s, uint64_t job, sqlite3_stmt *row, struct err *e
 	return sqlh_run(st, e);
 }
 
-static int put_ended(struct step *s, uint64_t job, unsigned dropped, int64_t ended_us, struct err *e)
+static int put_ended(struct step *s, uint64_t job, unsigned dropped, int pinned, int64_t ended_us,
+                     struct err *e)
 {
 	sqlite3_stmt *st = s->st[P_HOLD];
 
 	if ((STORE_ALL & ~dropped) == 0)
 		return run_for(s->st[P_UNHOLD], job, e);
+	if (pinned)
+		return run_for(s->st[P_UNHOLD], job, e) < 0 ? -1 : series_merge_job(s->w, job, e);
 	sqlite3_bind_int64(st, 1, (int64_t)job);
 	sqlite3_bind_int64(st, 2, (int64_t)(STORE_ALL & ~dropped));
 	sqlite3_bind_int64(st, 3, ended_us);
@@ -285,7 +288,8 @@ static int put_job(struct step *s, uint64_t job, sqlite3_stmt *row, struct err *
 		return -1;
 	if (!status_ended(sqlh_str(row, 3)))
 		return known ? run_for(s->st[P_UNHOLD], job, e) : 0;
-	return put_ended(s, job, (unsigned)sqlite3_column_int64(row, 7), ended_us, e);
+	return put_ended(s, job, (unsigned)sqlite3_column_int64(row, 7), sqlite3_column_int(row, 11), ended_us,
+	                 e);
 }
 
 static int project_job(struct step *s, uint64_t job, struct err *e)

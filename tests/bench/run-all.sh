@@ -10,7 +10,7 @@ bench=$HEARTH_TOP_BUILDDIR/tests/bench
 dir=$(mktemp -d /var/tmp/hbaXXXXXX) || exit 1
 trap 'rm -rf --one-file-system "$dir"' EXIT
 
-make -s -C "$HEARTH_TOP_BUILDDIR/tests" bench/bench_submit bench/bench_fill bench/bench_tiny bench/bench_agents bench/bench_store bench/bench_sched bench/bench_fence programs/crowd || exit 1
+make -s -C "$HEARTH_TOP_BUILDDIR/tests" bench/bench_submit bench/bench_fill bench/bench_tiny bench/bench_agents bench/bench_retain bench/bench_store bench/bench_sched bench/bench_fence programs/crowd || exit 1
 run() { # NAME COMMAND...: its lines to OUTPUT, what it says else to the terminal
 	local name=$1 start=$SECONDS
 	shift
@@ -30,6 +30,7 @@ jq -cn --arg model "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1
 
 run sched "$bench/bench_sched"
 run submit_empty "$HEARTH_TOP_SRCDIR/tests/bench/bench_submit.sh" 5 1 16 64
+run retain "$HEARTH_TOP_BUILDDIR/tests/bench/bench_retain" "$dir" 1000000
 run stored env TMPDIR="$dir" python3 tests/bench/bench_stored.py "$HEARTH_TOP_BUILDDIR" "$stored" 10000 5
 run agents "$bench/bench_agents" "$HEARTH_TOP_BUILDDIR/controller/hearthd" "$dir/agents" 1000 10
 run fence "$bench/bench_fence"

@@ -195,6 +195,8 @@ static const struct {
      "job 2: has ended, and retention does not know what it holds\n"},
     {"UPDATE holding SET what = 15 WHERE job = 3",
      "job 3: has ended, and retention does not know what it holds\n"},
+    {"INSERT OR REPLACE INTO holding SELECT id, 15, ended_us FROM job WHERE id = 6",
+     "job 6: has ended, and retention does not know what it holds\n"},
     {"INSERT INTO holding VALUES (1, 15, 5)", "job 1: goes on, and retention takes it for ended\n"},
     {"INSERT INTO holding VALUES (77, 15, 5)", "job 77: retention holds it, and it is not there\n"},
     /* late, not wrong: the projections will come to them */

@@ -306,6 +306,98 @@ static void test_retention(void)
 	kit_close(&k);
 }
 
+static uint64_t steps;
+
+static int on_step(void *arg)
+{
+	(void)arg;
+	steps++;
+	return 0;
+}
+
+/* Counts what the next connections do. */
+static int on_connection(sqlite3 *db, char **why, const void *api)
+{
+	(void)why;
+	(void)api;
+	sqlite3_progress_handler(db, 1, on_step, NULL);
+	return SQLITE_OK;
+}
+
+static uint64_t steps_of(struct store_reader *r, const struct store_retention *p, uint64_t now,
+                         const char *want, const char *what)
+{
+	steps = 0;
+	is_str(due(r, p, now, 10), want, what);
+	return steps;
+}
+
+#define MANY 3000
+
+/* Ended jobs cost nothing before they are due, whatever others hold: a third has no logs any more, a third is
+ * pinned, a third is young. */
+static void test_retention_steps(void)
+{
+	void (*ext)(void) = (void (*)(void))on_connection;
+	const uint64_t day = 86400ull * 1000000;
+	struct store_retention p = STORE_RETENTION_DEFAULT;
+	struct store_txn *t = store_txn_new(), *gone = store_txn_new();
+	struct store_reader *r;
+	uint64_t few, many;
+	struct kit k;
+
+	kit_open(&k, "steps");
+	next_event = 1;
+	for (uint64_t id = 1; id <= MANY; id++) {
+		struct job_row row = kit_job(id);
+
+		row.status = C("completed");
+		row.pinned = id % 3 == 1;
+		row.ended_us = KIT_T0 + (id % 3 == 2 ? 50 * day : 0) + id;
+		put_job(t, &row, "ended");
+		if (id % 3 == 0)
+			store_txn_retire(gone, id, STORE_LOGS, KIT_T0);
+	}
+	commit(&k, t);
+	kit_wait_projected(&k);
+	commit(&k, gone);
+	sqlite3_auto_extension(ext);
+	r = kit_reader(&k);
+	sqlite3_cancel_auto_extension(ext);
+	few = steps_of(r, &p, KIT_T0 + 80 * day, "", "nobody is old enough");
+	many = steps_of(r, &p, KIT_T0 + 100 * day, "", "some are old, and hold nothing that is due");
+	ok(few < 400 && many < 400, "none due of %d: %d and %d steps", MANY, (int)few, (int)many);
+	many = steps_of(r, &p, KIT_T0 + 150 * day, "2:1 5:1 8:1 11:1 14:1 17:1 20:1 23:1 26:1 29:1",
+	                "the oldest of those that are due");
+	ok(many < 1000, "ten due: %d steps", (int)many);
+	store_reader_close(r);
+	kit_close(&k);
+}
+
+/* A pin that is taken back makes a job due again. */
+static void test_retention_unpinned(void)
+{
+	const uint64_t day = 86400ull * 1000000;
+	struct store_retention p = STORE_RETENTION_DEFAULT;
+	struct store_reader *r;
+	struct kit k;
+
+	kit_open(&k, "unpinned");
+	next_event = 1;
+	end_job(&k, 1, KIT_T0, 0);
+	kit_wait_projected(&k);
+	r = kit_reader(&k);
+	is_str(due(r, &p, KIT_T0 + 95 * day, 10), "1:1", "a job that is due");
+	end_job(&k, 1, KIT_T0, 1);
+	kit_wait_projected(&k);
+	is_str(due(r, &p, KIT_T0 + 95 * day, 10), "", "not while it is pinned");
+	end_job(&k, 1, KIT_T0, 0);
+	kit_wait_projected(&k);
+	is_str(due(r, &p, KIT_T0 + 95 * day, 10), "1:1", "again when it is not");
+	store_reader_close(r);
+	kit_close(&k);
+}
+
 static const char *kept(struct store_reader *r, uint64_t job, enum store_keep what, const char *name)
 {
 	static struct err e;
@@ -483,6 +575,8 @@ int main(void)
 	test_filters();
 	test_renamed();
 	test_retention();
+	test_retention_steps();
+	test_retention_unpinned();
 	test_gone();
 	test_pin_first();
 	test_readers();
