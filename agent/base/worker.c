@@ -2,6 +2,9 @@
  * worker: see worker.h. All messages of all tasks go through one chan. Its capacity covers what every task
  * may have under way, so a send never waits, and the end of the loop leaves no thread blocked in it.
  *
+ * A task waits in a queue while all threads of its pool are at work. Queue and count are the loop's alone, so
+ * they need no lock.
+ *
  * A thread that has ended a task waits for the next one, because a launch has several short tasks and a new
  * thread costs as much as one of them. At most THREADS_KEPT wait; others end, and the next start joins
  * them.
@@ -22,9 +25,12 @@
 #include "common/base/xalloc.h"
 #include "common/os/chan.h"
 
+#include <utlist.h>
+
 #define POSTS_MAX    16 /* of one task, not yet run */
 #define THREADS_KEPT 8
-#define CHAN_SIZE    (WORKERS_MAX * (POSTS_MAX + 2)) /* and one call and the end */
+#define MSGS_MAX     (POSTS_MAX + 2) /* of one task: and one call and the end */
+#define RETRY_US     1000000u        /* a thread could not be made for a task that waits */
 
 struct worker {
 	struct workers *ws;
@@ -33,7 +39,9 @@ struct worker {
 	pthread_cond_t cond;
 	unsigned posts; /* under way */
 	int cancelled;
+	uint64_t due_us; /* boot: then it is late; UINT64_MAX never */
 	struct worker *next;
+	struct worker *q_prev, *q_next; /* of those that wait */
 };
 
 struct thread {
@@ -65,6 +73,10 @@ struct msg {
 };
 
 struct workers {
+	struct workers_limits limits;
+	struct loop_timer *timer;
+	struct worker *queue;        /* the oldest first; a cancelled one waits for the timer */
+	unsigned n_queued, n_active; /* n_active: have a thread */
 	struct chan *chan;
 	pthread_mutex_t lock;
 	pthread_cond_t ended; /* some thread has ended */
@@ -142,6 +154,8 @@ static void on_post(struct workers *ws, struct msg *m)
 	pthread_mutex_unlock(&ws->lock);
 }
 
+static void start_waiting(struct workers *ws);
+
 static void on_msg(void *p, void *arg)
 {
 	struct workers *ws = arg;
@@ -157,10 +171,12 @@ static void on_msg(void *p, void *arg)
 		break;
 	case MSG_END:
 		/* done may start other tasks or cancel them, but this one is over: its handle is void. */
+		ws->n_active--;
 		cancelled = m->w->cancelled;
 		if (!cancelled && m->w->task.done)
 			m->w->task.done(m->w->arg);
 		worker_free(m->w);
+		start_waiting(ws);
 		break;
 	}
 	free(m);
@@ -192,6 +208,8 @@ void worker_cancel(struct worker *w)
 	w->cancelled = 1;
 	pthread_cond_signal(&w->cond);
 	pthread_mutex_unlock(&ws->lock);
+	if (w->q_prev) /* it waits; a queue of utlist has a prev in each */
+		loop_timer_arm(ws->timer, 0);
 }
 
 /* ---- on the thread ---------------------------------------------------------------------------------- */
@@ -377,21 +395,106 @@ static int new_thread(struct workers *ws, struct worker *w, struct err *e)
 	return err_sys(e, rc, "thread");
 }
 
-struct worker *worker_start(struct workers *ws, const struct worker_task *task, void *arg, struct err *e)
+static int begin_task(struct workers *ws, struct worker *w, struct err *e)
+{
+	join_gone(ws);
+	if (!give_idle(ws, w) && new_thread(ws, w, e) < 0)
+		return -1;
+	ws->n_active++;
+	return 0;
+}
+
+static void unqueue_task(struct worker *w)
+{
+	DL_DELETE2(w->ws->queue, w, q_prev, q_next);
+	w->q_prev = w->q_next = NULL;
+	w->ws->n_queued--;
+}
+
+/* Ends tasks that waited for too long or were cancelled while they waited. Returns when the next one is due.
+ */
+static uint64_t drop_late(struct workers *ws, uint64_t now)
+{
+	uint64_t next = UINT64_MAX;
+	struct worker *w, *tmp;
+
+	DL_FOREACH_SAFE2(ws->queue, w, tmp, q_next)
+	{
+		if (!w->cancelled && now < w->due_us) {
+			next = next < w->due_us ? next : w->due_us;
+			continue;
+		}
+		unqueue_task(w);
+		if (!w->cancelled && w->task.late)
+			w->task.late(w->arg);
+		worker_free(w);
+		return 0; /* late may have changed the queue */
+	}
+	return next;
+}
+
+static void start_waiting(struct workers *ws)
 {
 	struct worker *w;
+	struct err e;
 
-	if (ws->n >= WORKERS_MAX) {
-		err_set(e, ERR_BUSY, "%u tasks are at work, which is the limit", ws->n);
+	while ((w = ws->queue) && ws->n_active < ws->limits.threads) {
+		if (w->cancelled) {
+			unqueue_task(w);
+			worker_free(w);
+			continue;
+		}
+		if (begin_task(ws, w, &e) < 0) {
+			log_warn("event=task_waits reason=\"%s\"", e.text);
+			loop_timer_arm(ws->timer, RETRY_US);
+			return;
+		}
+		unqueue_task(w);
+	}
+}
+
+static void on_timer(void *arg)
+{
+	struct workers *ws = arg;
+	uint64_t now = clock_boot_us(clock_real()), next;
+
+	while ((next = drop_late(ws, now)) == 0)
+		continue;
+	if (next != UINT64_MAX)
+		loop_timer_arm(ws->timer, next - now);
+	start_waiting(ws);
+}
+
+static void queue_task(struct workers *ws, struct worker *w)
+{
+	w->due_us = UINT64_MAX;
+	if (ws->limits.wait_ms) {
+		w->due_us = clock_boot_us(clock_real()) + (uint64_t)ws->limits.wait_ms * 1000;
+		if (!loop_timer_armed(ws->timer))
+			loop_timer_arm(ws->timer, (uint64_t)ws->limits.wait_ms * 1000);
+	}
+	DL_APPEND2(ws->queue, w, q_prev, q_next);
+	ws->n_queued++;
+}
+
+struct worker *worker_start(struct workers *ws, const struct worker_task *task, void *arg, struct err *e)
+{
+	int waits = ws->queue || ws->n_active >= ws->limits.threads;
+	struct worker *w;
+
+	if (waits && ws->n_queued >= ws->limits.queue) {
+		err_set(e, ERR_BUSY, "%u tasks are at work and %u wait, which is the limit", ws->n_active,
+		        ws->n_queued);
 		return NULL;
 	}
-	join_gone(ws);
 	w = xcalloc(1, sizeof(*w));
 	w->ws = ws;
 	w->task = *task;
 	w->arg = arg;
 	cond_setup(&w->cond);
-	if (!give_idle(ws, w) && new_thread(ws, w, e) < 0) {
+	if (waits) {
+		queue_task(ws, w);
+	} else if (begin_task(ws, w, e) < 0) {
 		pthread_cond_destroy(&w->cond);
 		free(w);
 		return NULL;
@@ -402,14 +505,21 @@ struct worker *worker_start(struct workers *ws, const struct worker_task *task, 
 	return w;
 }
 
-struct workers *workers_create(struct loop *l)
+struct workers *workers_create_pool(struct loop *l, const struct workers_limits *limits)
 {
 	struct workers *ws = xcalloc(1, sizeof(*ws));
 
+	ws->limits = *limits;
 	pthread_mutex_init(&ws->lock, NULL);
 	cond_setup(&ws->ended);
-	ws->chan = chan_create(l, CHAN_SIZE, 64, on_msg, ws);
+	ws->chan = chan_create(l, (size_t)limits->threads * MSGS_MAX, 64, on_msg, ws);
+	ws->timer = loop_timer_create(l, on_timer, ws);
 	return ws;
+}
+
+struct workers *workers_create(struct loop *l)
+{
+	return workers_create_pool(l, &(struct workers_limits){.threads = WORKERS_MAX});
 }
 
 static void drop_msg(void *p)
@@ -447,6 +557,7 @@ int workers_destroy(struct workers *ws, uint32_t wait_ms)
 	}
 	join_gone(ws);
 	chan_destroy(ws->chan, drop_msg);
+	loop_timer_destroy(ws->timer);
 	while (ws->list)
 		worker_free(ws->list);
 	pthread_cond_destroy(&ws->ended);

@@ -15,13 +15,20 @@
 #include "common/os/loop.h"
 #include <stdint.h>
 
-#define WORKERS_MAX 256 /* tasks at a time; one more is refused with ERR_BUSY */
+#define WORKERS_MAX 256 /* threads of an owner that sets no limits; one task more is refused with ERR_BUSY   \
+	                     */
 
 struct workers; /* all tasks of one owner */
 struct worker;  /* one task */
 struct worker_call;
 
+struct workers_limits {
+	unsigned threads; /* tasks at work at a time */
+	unsigned queue;   /* further ones that wait for a thread; one more is refused with ERR_BUSY */
+	uint32_t wait_ms; /* a task that waited for so long is `late` instead of run; 0: no deadline here */
+};
 struct workers *workers_create(struct loop *l);
+struct workers *workers_create_pool(struct loop *l, const struct workers_limits *limits);
 /* Cancels all and waits for their threads at most wait_ms. -1: a thread hangs in the kernel and is left
  * behind with its memory. NULL allowed. */
 int workers_destroy(struct workers *ws, uint32_t wait_ms);
@@ -30,8 +37,9 @@ struct worker_task {
 	void (*run)(struct worker *w, void *arg); /* on the thread */
 	void (*done)(void *arg);                  /* on the loop when run has returned; not after worker_cancel */
 	void (*release)(void *arg);               /* on the loop, the last that happens, always: frees arg */
+	void (*late)(void *arg);                  /* on the loop instead of run and done: wait_ms is over */
 };
-/* Takes arg when it succeeds. */
+/* Takes arg when it succeeds. The task begins at once, or when a thread is free: the oldest task first. */
 struct worker *worker_start(struct workers *ws, const struct worker_task *task, void *arg, struct err *e);
 void worker_cancel(struct worker *w); /* on the loop; the handle is void afterwards, as it is after done */
 

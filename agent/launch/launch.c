@@ -13,6 +13,7 @@
 #include "agent/container/sweeper.h"
 #include "agent/launch/lproc.h"
 #include "agent/link/outbox.h"
+#include "common/base/hash.h"
 #include "common/base/log.h"
 
 static void timer_fired(void *arg)
@@ -213,6 +214,18 @@ void launch_run_info(struct launch *l, const char *kind, const char *text)
 	                        .text = (char *)(uintptr_t)text};
 
 	outbox_put(l->host->outbox, WM_RUN_INFO, key, &m);
+}
+
+void launch_warn(const char *key, const char *text, void *arg)
+{
+	struct launch *l = arg;
+	cleanup_free char *kind = NULL;
+	char hex[HASH_HEX_SIZE];
+
+	hash_hex(key, strlen(key), hex); /* a key may be long, and a kind may not */
+	kind = xasprintf(WARNING_KIND "%.32s", hex);
+	launch_say(l, "%s", text);
+	launch_run_info(l, kind, text);
 }
 
 static struct tail *node_tail(struct launch *l, const char *stream, const char *logdir)

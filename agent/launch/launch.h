@@ -114,6 +114,9 @@ void launch_say(struct launch *l, const char *fmt, ...)
     __attribute__((format(printf, 2, 3))); /* a line of the system stream */
 void launch_report(struct launch *l);
 void launch_run_info(struct launch *l, const char *kind, const char *text);
+/* A sentence for the job's owner: a line of the system stream and an event of the job. key: the same for the
+ * same thing. arg: the launch. */
+void launch_warn(const char *key, const char *text, void *arg);
 int launch_is_over(const struct launch *l); /* no process is left: ENDED, FAILED, CLEANED */
 void launch_open_logs(struct launch *l);    /* node logs and their tails */
 

@@ -270,7 +270,9 @@ void lproc_watch(struct lproc *p)
 	                        .rank = p->rank,
 	                        .stream = p->stream,
 	                        .logdir = p->logdir,
-	                        .spec = p->kind == PROC_RANK ? l->plan->spec : NULL};
+	                        .spec = p->kind == PROC_RANK ? l->plan->spec : NULL,
+	                        .warn = launch_warn,
+	                        .arg = l};
 
 	p->link = shimlink_create(l->host->env, p->dir, p->token, &p->id, &link_ops, p);
 	if (p->stream && !p->tail)

@@ -1,36 +1,30 @@
 /*
- * metrics: see metrics.h. Users write the patterns, and a bad one may need exponential time. So a match is
- * bounded (MATCH_LIMIT), and a pattern that passes the bound too often is disabled.
+ * metrics: see metrics.h.
  */
-#define PCRE2_CODE_UNIT_WIDTH 8
 #include "agent/logs/metrics.h"
 
 #include <ctype.h>
 #include <math.h>
-#include <pcre2.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "common/base/json.h"
 #include "common/base/log.h"
 
-#define MATCH_LIMIT 200000
-#define JIT_STACK   (512 * 1024)
-#define GIVE_UP     100 /* matches over the limit */
-#define NUMBER_MAX  64
+#define NUMBER_MAX 64
 
-struct pattern {
-	char *name;
-	pcre2_code *code;
-	unsigned failures;
-	int is_step;
+struct one_pattern {
+	char *name, *text;
+	struct pattern *p; /* NULL: not compiled yet, or refused */
+	uint64_t steps;
+	unsigned gave_up;
+	int is_step, off;
 };
 struct metric_set {
-	struct pattern *v;
+	struct one_pattern *v;
 	size_t n;
-	pcre2_match_data *data;
-	pcre2_match_context *context;
-	pcre2_jit_stack *stack;
+	struct pattern_scratch *scratch; /* NULL: nothing is compiled yet */
+	uint64_t steps;
 };
 
 /* ---- patterns --------------------------------------------------------------------------------------------
@@ -43,31 +37,27 @@ struct metric_set *metric_set_create(const struct job_spec *spec)
 	if (!spec || !spec->n_metrics)
 		return NULL;
 	s = xcalloc(1, sizeof(*s));
-	s->v = xcalloc(spec->n_metrics, sizeof(*s->v));
-	for (size_t i = 0; i < spec->n_metrics; i++) {
-		int code;
-		size_t at;
-		pcre2_code *re =
-		    pcre2_compile((PCRE2_SPTR)spec->metrics[i].regex, PCRE2_ZERO_TERMINATED, 0, &code, &at, NULL);
-
-		if (!re) { /* hearthd checked it with its own PCRE2: another version here */
-			log_warn("event=pattern_refused metric=%s at=%zu", spec->metrics[i].name, at);
-			continue;
-		}
-		pcre2_jit_compile(re, PCRE2_JIT_COMPLETE); /* where it is not to be had, matching is slower */
-		s->v[s->n++] = (struct pattern){.name = xstrdup(spec->metrics[i].name),
-		                                .code = re,
-		                                .is_step = strcmp(spec->metrics[i].name, "step") == 0};
-	}
-	s->data = pcre2_match_data_create(16, NULL);
-	s->context = pcre2_match_context_create(NULL);
-	s->stack = pcre2_jit_stack_create(32 * 1024, JIT_STACK, NULL);
-	if (!s->data || !s->context)
-		abort();
-	pcre2_set_match_limit(s->context, MATCH_LIMIT);
-	if (s->stack)
-		pcre2_jit_stack_assign(s->context, NULL, s->stack);
+	s->n = spec->n_metrics;
+	s->v = xcalloc(s->n, sizeof(*s->v));
+	for (size_t i = 0; i < s->n; i++)
+		s->v[i] = (struct one_pattern){.name = xstrdup(spec->metrics[i].name),
+		                               .text = xstrdup(spec->metrics[i].regex),
+		                               .is_step = strcmp(spec->metrics[i].name, "step") == 0};
 	return s;
+}
+
+static void compile_patterns(struct metric_set *s)
+{
+	struct err e;
+
+	s->scratch = pattern_scratch_create();
+	for (size_t i = 0; i < s->n; i++) {
+		s->v[i].p = pattern_compile(s->v[i].text, &e);
+		if (s->v[i].p)
+			pattern_speed_up(s->v[i].p);
+		else /* hearthd checked it with its own PCRE2: another version here */
+			log_warn("event=pattern_refused metric=%s reason=\"%s\"", s->v[i].name, e.text);
+	}
 }
 
 void metric_set_destroy(struct metric_set *s)
@@ -76,13 +66,63 @@ void metric_set_destroy(struct metric_set *s)
 		return;
 	for (size_t i = 0; i < s->n; i++) {
 		free(s->v[i].name);
-		pcre2_code_free(s->v[i].code);
+		free(s->v[i].text);
+		pattern_destroy(s->v[i].p);
 	}
-	pcre2_match_data_free(s->data);
-	pcre2_match_context_free(s->context);
-	pcre2_jit_stack_free(s->stack);
+	pattern_scratch_destroy(s->scratch);
 	free(s->v);
 	free(s);
+}
+
+size_t metric_set_count(const struct metric_set *s)
+{
+	return s->n;
+}
+
+size_t metric_set_on(const struct metric_set *s)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n; i++)
+		n += !s->v[i].off;
+	return n;
+}
+
+void metric_set_switch_off(struct metric_set *s, size_t i)
+{
+	s->v[i].off = 1;
+}
+
+int metric_set_costliest(const struct metric_set *s)
+{
+	uint64_t most = 0;
+	int found = -1;
+
+	for (size_t i = 0; i < s->n; i++)
+		if (!s->v[i].off && s->v[i].steps > most) {
+			most = s->v[i].steps;
+			found = (int)i;
+		}
+	return found;
+}
+
+uint64_t metric_set_steps(const struct metric_set *s)
+{
+	return s->steps;
+}
+
+void metric_set_forget_cost(struct metric_set *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		s->v[i].steps = 0;
+}
+
+struct metric_pattern metric_set_pattern(const struct metric_set *s, size_t i)
+{
+	const struct one_pattern *p = &s->v[i];
+
+	return (struct metric_pattern){
+	    .metric = p->name, .text = p->text, .off = p->off, .gave_up = p->gave_up, .steps = p->steps};
 }
 
 /* A number, all of it; what sentences put behind one (". , % ; :") does not count. */
@@ -104,31 +144,31 @@ static int parse_number(const char *p, size_t n, double *out)
 	return end == text + n ? 0 : -1;
 }
 
-/* 1 found. */
-static int match_pattern(struct metric_set *s, struct pattern *p, const char *line, size_t n, double *value)
+/* Returns 1 when the pattern found a number. */
+static int match_pattern(struct metric_set *s, struct one_pattern *p, const char *line, size_t n,
+                         double *value)
 {
-	PCRE2_SIZE *at;
-	int rc;
+	struct pattern_hit hit;
+	enum pattern_found found;
 
-	if (p->failures > GIVE_UP)
+	if (p->off || !p->p)
 		return 0;
-	rc = pcre2_match(p->code, (PCRE2_SPTR)line, n, 0, 0, s->data, s->context);
-	if (rc < 0 && rc != PCRE2_ERROR_NOMATCH && ++p->failures > GIVE_UP)
-		log_warn("event=pattern_given_up metric=%s reason=\"needs too long\"", p->name);
-	at = pcre2_get_ovector_pointer(s->data);
-	if (rc < 0 || rc == 1 || at[2] == PCRE2_UNSET || at[3] < at[2])
-		return 0;
-	return parse_number(line + at[2], at[3] - at[2], value) == 0;
+	found = pattern_search(p->p, s->scratch, line, n, &hit);
+	p->steps += hit.steps;
+	s->steps += hit.steps;
+	if (found == PATTERN_GAVE_UP && ++p->gave_up >= METRIC_GIVE_UP)
+		p->off = 1;
+	return found == PATTERN_HIT && hit.group && parse_number(hit.group, hit.n, value) == 0;
 }
 
-/* Returns how many points the line had. */
-static int patterns_in(struct metric_scan *m, const char *line, size_t n, uint64_t at_us, metric_fn fn,
-                       void *arg)
+static void find_patterns(struct metric_scan *m, const char *line, size_t n, uint64_t at_us, metric_fn fn,
+                          void *arg)
 {
 	struct metric_set *s = m->set;
 	struct metric_point p = {.at_us = at_us};
-	int points = 0;
 
+	if (!s->scratch)
+		compile_patterns(s);
 	for (int pass = 0; pass < 2; pass++) /* the step first: it may stand behind the others in the line */
 		for (size_t i = 0; i < s->n; i++) {
 			if (s->v[i].is_step == pass || !match_pattern(s, &s->v[i], line, n, &p.value))
@@ -138,9 +178,7 @@ static int patterns_in(struct metric_scan *m, const char *line, size_t n, uint64
 			p.name = s->v[i].name;
 			p.step = m->step;
 			fn(&p, arg);
-			points++;
 		}
-	return points;
 }
 
 /* ---- JSON lines ------------------------------------------------------------------------------------------
@@ -198,12 +236,12 @@ static int json_number(const cJSON *v, double *out)
 	return 0;
 }
 
-static int json_in(struct metric_scan *m, const char *line, size_t n, uint64_t at_us, metric_fn fn, void *arg)
+static void read_json(struct metric_scan *m, const char *line, size_t n, uint64_t at_us, metric_fn fn,
+                      void *arg)
 {
 	struct metric_point p = {.at_us = at_us};
 	cleanup_free char *text = NULL;
 	const cJSON *item;
-	int points = 0;
 	cJSON *root;
 	size_t text_n;
 
@@ -212,7 +250,7 @@ static int json_in(struct metric_scan *m, const char *line, size_t n, uint64_t a
 	if (!cJSON_IsObject(root)) {
 		m->bad++;
 		cJSON_Delete(root);
-		return 0;
+		return;
 	}
 	item = cJSON_GetObjectItemCaseSensitive(root, "step");
 	if (cJSON_IsNumber(item) && fabs(item->valuedouble) < 9e15)
@@ -224,10 +262,8 @@ static int json_in(struct metric_scan *m, const char *line, size_t n, uint64_t a
 		p.name = item->string;
 		p.step = m->step;
 		fn(&p, arg);
-		points++;
 	}
 	cJSON_Delete(root);
-	return points;
 }
 
 /* ---- lines ------------------------------------------------------------------------------------------------
@@ -255,22 +291,30 @@ uint64_t metric_scan_pending(const struct metric_scan *m)
 	return m->n + m->long_by;
 }
 
-static int whole_line(struct metric_scan *m, const char *line, size_t n, uint64_t at_us, metric_fn fn,
+static size_t line_max(const struct metric_scan *m)
+{
+	return m->set ? METRIC_LINE_MAX : METRIC_JSON_MAX;
+}
+
+static void scan_line(struct metric_scan *m, const char *line, size_t n, uint64_t at_us, metric_fn fn,
                       void *arg)
 {
 	if (n == 0)
-		return 0;
-	if (n > METRIC_LINE_MAX)
-		n = METRIC_LINE_MAX;
-	return m->set ? patterns_in(m, line, n, at_us, fn, arg) : json_in(m, line, n, at_us, fn, arg);
+		return;
+	if (n > line_max(m))
+		n = line_max(m);
+	if (m->set)
+		find_patterns(m, line, n, at_us, fn, arg);
+	else
+		read_json(m, line, n, at_us, fn, arg);
 }
 
 static void keep_unfinished(struct metric_scan *m, const char *p, size_t n)
 {
-	size_t room = METRIC_LINE_MAX - m->n, part = n < room ? n : room;
+	size_t room = line_max(m) - m->n, part = n < room ? n : room;
 
 	if (!m->line)
-		m->line = xmalloc(METRIC_LINE_MAX);
+		m->line = xmalloc(line_max(m));
 	memcpy(m->line + m->n, p, part);
 	m->n += part;
 	m->long_by += n - part;
@@ -287,18 +331,17 @@ size_t metric_scan_feed(struct metric_scan *m, const char *p, size_t n, uint64_t
                         int (*stop)(void *), void *arg)
 {
 	const char *at = p, *end;
-	int points;
 
 	while ((end = line_end(at, n - (size_t)(at - p)))) {
 		if (metric_scan_pending(m)) {
 			keep_unfinished(m, at, (size_t)(end - at));
-			points = whole_line(m, m->line, m->n, at_us, fn, arg);
+			scan_line(m, m->line, m->n, at_us, fn, arg);
 			metric_scan_reset(m);
 		} else {
-			points = whole_line(m, at, (size_t)(end - at), at_us, fn, arg);
+			scan_line(m, at, (size_t)(end - at), at_us, fn, arg);
 		}
 		at = end + 1;
-		if (points && stop && stop(arg))
+		if (stop && stop(arg))
 			return (size_t)(at - p);
 	}
 	if ((size_t)(at - p) < n)
@@ -309,6 +352,6 @@ size_t metric_scan_feed(struct metric_scan *m, const char *p, size_t n, uint64_t
 void metric_scan_end(struct metric_scan *m, uint64_t at_us, metric_fn fn, void *arg)
 {
 	if (m->n)
-		whole_line(m, m->line, m->n, at_us, fn, arg);
+		scan_line(m, m->line, m->n, at_us, fn, arg);
 	metric_scan_reset(m);
 }

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/hashtable.h"
 #include "common/base/log.h"
 #include "common/os/fsutil.h"
 
@@ -45,6 +46,12 @@ struct old { /* a source that an earlier agent read and that is not open (yet) *
 	struct old *next;
 };
 
+struct known_name {   /* in the batch that grows */
+	const char *name; /* the batch's */
+	uint32_t ix;
+	UT_hash_handle hh;
+};
+
 struct points {
 	struct agent_env *env;
 	struct data_link *b;
@@ -55,6 +62,7 @@ struct points {
 	uint64_t seq, acked;        /* last number given, last one acknowledged */
 	struct wm_metrics *pending; /* under way; NULL none */
 	struct wm_metrics *grows;
+	struct known_name *known;
 	uint32_t names_cap, dropped;
 	uint64_t cut_us; /* boot time of the last cut */
 	struct loop_timer *timer;
@@ -82,18 +90,34 @@ static struct wm_metrics *batch_new(const struct points *p)
 	return m;
 }
 
-static int name_index(struct wm_metrics *m, const char *name, uint32_t *ix)
+/* Users choose the names, so the look-up is by hash. */
+static int name_index(struct points *p, const char *name, uint32_t *ix)
 {
-	for (uint32_t i = 0; i < m->names.n; i++)
-		if (strcmp(m->names.v[i], name) == 0) {
-			*ix = i;
-			return 0;
-		}
-	if (m->names.n >= NAMES_MAX)
-		return -1;
-	wire_strv_add(&m->names, name);
-	*ix = m->names.n - 1;
+	struct known_name *k;
+
+	HASH_FIND_STR(p->known, name, k);
+	if (!k) {
+		if (p->grows->names.n >= NAMES_MAX)
+			return -1;
+		wire_strv_add(&p->grows->names, name);
+		k = xcalloc(1, sizeof(*k));
+		k->ix = p->grows->names.n - 1;
+		k->name = p->grows->names.v[k->ix];
+		HASH_ADD_KEYPTR(hh, p->known, k->name, strlen(k->name), k);
+	}
+	*ix = k->ix;
 	return 0;
+}
+
+/* Before the batch is sent or freed. */
+static void forget_names(struct points *p)
+{
+	struct known_name *k, *tmp;
+
+	HASH_ITER (hh, p->known, k, tmp) {
+		HASH_DEL(p->known, k);
+		free(k);
+	}
 }
 
 void points_add(struct points_src *s, const struct metric_point *mp)
@@ -106,7 +130,7 @@ void points_add(struct points_src *s, const struct metric_point *mp)
 		p->grows = batch_new(p);
 	m = p->grows;
 	i = m->name_ix.n;
-	if (i >= BATCH_ROOM || name_index(m, mp->name, &ix) < 0) {
+	if (i >= BATCH_ROOM || name_index(p, mp->name, &ix) < 0) {
 		p->dropped++;
 		return;
 	}
@@ -277,6 +301,7 @@ static void cut_batch(struct points *p)
 {
 	unsigned held;
 
+	forget_names(p);
 	p->pending = p->grows;
 	p->grows = NULL;
 	p->pending->seq = ++p->seq;
@@ -452,24 +477,11 @@ void points_close(struct points *p)
 	}
 	data_link_unsubscribe(p->sub);
 	loop_timer_destroy(p->timer);
+	forget_names(p);
 	wire_free(WM_METRICS, p->pending);
 	wire_free(WM_METRICS, p->grows);
 	free(p->file);
 	free(p);
-}
-
-int points_is(const struct points *p, uint64_t job, uint32_t attempt)
-{
-	return p->job == job && p->attempt == attempt;
-}
-
-unsigned points_sources(const struct points *p)
-{
-	unsigned n = 0;
-
-	for (const struct points_src *s = p->sources; s; s = s->next)
-		n++;
-	return n;
 }
 
 void points_set_epoch(struct points *p, uint64_t epoch)

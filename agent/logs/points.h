@@ -21,8 +21,6 @@ struct points_src;
 struct points *points_open(struct agent_env *env, struct data_link *b, uint64_t job, uint32_t attempt,
                            const char *dir);
 void points_close(struct points *p); /* no source may be left */
-int points_is(const struct points *p, uint64_t job, uint32_t attempt);
-unsigned points_sources(const struct points *p);
 void points_set_epoch(struct points *p, uint64_t epoch);
 
 /* name: unique in the attempt, the same after a restart. room: there is room again, or the source was

@@ -1,10 +1,10 @@
 /*
- * tailer: see tailer.h. It follows the segment files of ranks and of the agent's own logs, sends the bytes,
- * and picks the metrics.
+ * tailer: see tailer.h. It follows the segment files of ranks and of the agent's own logs, and sends the
+ * bytes.
  *
- * Two cursors read each stream: one sends, one looks for metrics. Neither holds bytes in memory: what the
- * connection, the window or a full batch refuses is read again from disk. A segment is removed when hearthd
- * has its bytes and its points are recorded (points.h); the last 64 KiB stay for tail_last_lines.
+ * Two cursors read each stream: one sends, one looks for metrics (scanner.h). Neither holds bytes in memory:
+ * what the connection, the window or a full batch refuses is read again from disk. A segment is removed when
+ * hearthd has its bytes and its points are recorded (points.h); the last 64 KiB stay for tail_last_lines.
  *
  * LOGDIR/acked records how far hearthd has the stream. It is a hint that saves bytes after a restart of the
  * agent.
@@ -20,8 +20,7 @@
 #include <sys/inotify.h>
 #include <sys/stat.h>
 
-#include "agent/logs/metrics.h"
-#include "agent/logs/points.h"
+#include "agent/logs/scanner.h"
 #include "agent/logs/segments.h"
 #include "agent/logs/tailer.h"
 #include "common/base/log.h"
@@ -41,7 +40,6 @@
 #define KEEP_BYTES  (64u * 1024)   /* for last lines */
 #define QUIET_US    (5 * 1000000u) /* then its files are closed */
 #define STUCK_US    30000000u      /* no acknowledgement for so long: sent again */
-#define JSON_FILE   "metrics.jsonl"
 
 struct tail {
 	struct tailer *t;
@@ -50,25 +48,31 @@ struct tail {
 	char *stream, *logdir;
 	struct segments dir;
 	int dir_stale, wd; /* wd -1: not watched */
-	struct segment_cursor send, scan;
+	struct segment_cursor send;
 	struct data_link_sub *sub;
 	uint64_t acked, acked_saved, acked_us;
 	uint64_t sent_end; /* behind the last byte that was sent; less than send.pos where the writer lost some */
 	uint64_t pumped_us;
 	struct loop_timer *timer;
-	/* metrics */
-	struct metric_set *set;
-	struct metric_scan out, json;
-	struct points *points;                 /* NULL: none of them */
-	struct points_src *out_src, *json_src; /* out_src NULL: no patterns */
-	int json_fd;
-	uint64_t json_pos;
+	struct group *group;     /* NULL: no metrics */
+	struct scanner *scanner; /* as group */
 	/* end */
-	int finishing, eof_sent, eof_acked, scanned_all, told;
+	int finishing, eof_sent, eof_acked, told;
 	void (*done)(void *arg);
 	void *done_arg;
+	void (*warn)(const char *key, const char *text, void *arg);
+	void *warn_arg;
 	struct tail *prev, *next;
 	UT_hash_handle hh; /* by wd */
+};
+
+struct group { /* what the streams of one launch share */
+	uint64_t job;
+	uint32_t attempt;
+	unsigned scanners;
+	struct points *points;
+	struct matcher *matcher;
+	struct group *next;
 };
 
 struct tailer {
@@ -78,8 +82,8 @@ struct tailer {
 	struct loop_fd *watch;
 	struct loop_timer *tick;
 	struct tail *tails, *by_wd;
-	struct points **points;
-	size_t n_points;
+	struct match_pool *pool;
+	struct group *groups;
 	uint8_t *chunk;
 };
 
@@ -181,8 +185,8 @@ static void remove_old(struct tail *tl)
 {
 	uint64_t end = segments_end(&tl->dir), limit = tl->acked;
 
-	if (tl->out_src && points_saved(tl->out_src) < limit)
-		limit = points_saved(tl->out_src);
+	if (tl->scanner && scanner_needs(tl->scanner) < limit)
+		limit = scanner_needs(tl->scanner);
 	if (end < KEEP_BYTES)
 		return;
 	if (limit > end - KEEP_BYTES)
@@ -227,154 +231,13 @@ static void on_room(void *arg)
 	pump_stream(arg);
 }
 
-/* ---- metrics ------------------------------------------------------------------------------------------- */
-
-static void add_out(const struct metric_point *p, void *arg)
-{
-	points_add(((struct tail *)arg)->out_src, p);
-}
-static void add_json(const struct metric_point *p, void *arg)
-{
-	points_add(((struct tail *)arg)->json_src, p);
-}
-static int out_full(void *arg)
-{
-	return points_full(((struct tail *)arg)->out_src);
-}
-static int json_full(void *arg)
-{
-	return points_full(((struct tail *)arg)->json_src);
-}
-
-/* Feeds a chunk piece by piece, each with the time of its index record. Returns the bytes taken. */
-static size_t feed_metrics(struct tail *tl, const char *data, size_t n, struct buf *recs)
-{
-	uint64_t us = clock_real_us(tl->t->env->clock), next_us;
-	size_t at = 0, end, took;
-	uint32_t off, fd;
-
-	while (at < n) {
-		end = n;
-		next_us = us;
-		/* The next record that begins behind `at` ends this piece; those at or before it give its time. */
-		while (buf_left(recs) >= SEGMENT_REC_SIZE) {
-			struct buf peek = *recs;
-
-			buf_get_u32(&peek, &off);
-			buf_get_u64(&peek, &next_us);
-			buf_get_u32(&peek, &fd);
-			if (off > at) {
-				end = off < n ? off : n;
-				break;
-			}
-			us = next_us;
-			buf_skip(recs, SEGMENT_REC_SIZE);
-		}
-		took = metric_scan_feed(&tl->out, data + at, end - at, us, add_out, out_full, tl);
-		at += took;
-		if (took < end - (at - took))
-			break;
-	}
-	return at;
-}
-
-static int scan_out(struct tail *tl)
-{
-	uint64_t start, gap;
-	struct buf recs;
-	struct err e;
-	ptrdiff_t n;
-	size_t took;
-
-	if (!tl->out_src || points_full(tl->out_src))
-		return 0;
-	buf_init(&recs, RECS_MAX);
-	n = segment_cursor_read(&tl->scan, tl->t->chunk, CHUNK, &recs, &gap, &e);
-	if (n > 0) {
-		if (gap)
-			metric_scan_reset(&tl->out); /* the rest of that line is lost */
-		start = tl->scan.pos - (uint64_t)n;
-		took = feed_metrics(tl, (const char *)tl->t->chunk, (size_t)n, &recs);
-		if (took < (size_t)n)
-			segment_cursor_seek(&tl->scan, start + took);
-		points_mark(tl->out_src, tl->scan.pos - metric_scan_pending(&tl->out), tl->out.step);
-	}
-	buf_fini(&recs);
-	return n > 0;
-}
-
-static int scan_json(struct tail *tl)
-{
-	ssize_t n;
-	size_t took;
-
-	if (!tl->json_src || points_full(tl->json_src))
-		return 0;
-	if (tl->json_fd < 0) {
-		cleanup_free char *path = xasprintf("%s/" JSON_FILE, tl->logdir);
-
-		tl->json_fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-		if (tl->json_fd < 0)
-			return 0;
-	}
-	n = pread(tl->json_fd, tl->t->chunk, CHUNK, (off_t)tl->json_pos);
-	if (n <= 0)
-		return 0;
-	took = metric_scan_feed(&tl->json, (const char *)tl->t->chunk, (size_t)n,
-	                        clock_real_us(tl->t->env->clock), add_json, json_full, tl);
-	tl->json_pos += took;
-	points_mark(tl->json_src, tl->json_pos - metric_scan_pending(&tl->json), tl->json.step);
-	return 1;
-}
-
-/* The end of the streams is also the end of their last lines. */
-static void scan_end(struct tail *tl)
-{
-	uint64_t now = clock_real_us(tl->t->env->clock);
-
-	if ((tl->out_src && points_full(tl->out_src)) || (tl->json_src && points_full(tl->json_src)))
-		return;
-	if (tl->out_src) {
-		metric_scan_end(&tl->out, now, add_out, tl);
-		points_mark(tl->out_src, tl->scan.pos, tl->out.step);
-	}
-	if (tl->json_src) {
-		metric_scan_end(&tl->json, now, add_json, tl);
-		points_mark(tl->json_src, tl->json_pos, tl->json.step);
-	}
-	tl->scanned_all = 1;
-}
-
-static int scan_some(struct tail *tl)
-{
-	int more = scan_out(tl);
-
-	more |= scan_json(tl);
-	if (!more && tl->finishing && !tl->scanned_all)
-		scan_end(tl);
-	return more;
-}
-
 /* ---- the pump --------------------------------------------------------------------------------------------
  */
-
-static int metrics_through(struct tail *tl)
-{
-	int through = tl->scanned_all;
-
-	if (!through)
-		return 0;
-	if (tl->out_src)
-		through &= points_flush(tl->out_src);
-	if (tl->json_src)
-		through &= points_flush(tl->json_src);
-	return through;
-}
 
 /* The last thing that is done with tl in a callback: done may destroy it. */
 static void check_done(struct tail *tl)
 {
-	if (!tl->finishing || tl->told || !tl->eof_acked || !metrics_through(tl))
+	if (!tl->finishing || tl->told || !tl->eof_acked || (tl->scanner && !scanner_is_through(tl->scanner)))
 		return;
 	tl->told = 1;
 	save_acked(tl);
@@ -393,9 +256,12 @@ static void pump_stream(struct tail *tl)
 		segments_scan(&tl->dir, NULL);
 	}
 	more = send_some(tl);
-	more |= scan_some(tl);
 	if (more)
 		loop_timer_arm(tl->timer, 0);
+	if (tl->scanner && tl->finishing)
+		scanner_finish(tl->scanner);
+	else if (tl->scanner)
+		scanner_look(tl->scanner);
 	check_done(tl);
 }
 
@@ -414,12 +280,6 @@ static void pump_soon(struct tail *tl)
 static void on_timer(void *arg)
 {
 	pump_stream(arg);
-}
-
-static void on_points_room(void *arg)
-{
-	/* From a timer: this is called in the middle of the group's own work. */
-	loop_timer_arm(((struct tail *)arg)->timer, 0);
 }
 
 /* ---- inotify ------------------------------------------------------------------------------------------- */
@@ -455,7 +315,7 @@ static void take_event(struct tailer *t, const struct inotify_event *ev)
 	if (n > 8 && strncmp(ev->name, "out.", 4) == 0 && strcmp(ev->name + n - 4, ".log") == 0) {
 		if (ev->mask & (IN_CREATE | IN_MOVED_TO))
 			tl->dir_stale = 1;
-	} else if (strcmp(ev->name, JSON_FILE) != 0) {
+	} else if (strcmp(ev->name, SCAN_JSON_FILE) != 0) {
 		return;
 	}
 	pump_soon(tl);
@@ -499,8 +359,11 @@ static void on_tick(void *arg)
 			save_acked(tl);
 		if (now - tl->pumped_us > QUIET_US) {
 			segment_cursor_park(&tl->send);
-			segment_cursor_park(&tl->scan);
+			if (tl->scanner)
+				scanner_park(tl->scanner);
 		}
+		if (tl->scanner)
+			scanner_tick(tl->scanner, now);
 		if (tl->wd < 0) {
 			next = POLL_US;
 			tl->dir_stale = 1;
@@ -520,45 +383,64 @@ static void on_tick(void *arg)
 /* ---- life ------------------------------------------------------------------------------------------------
  */
 
-static struct points *points_of(struct tailer *t, const struct tail_params *p)
+static struct group *find_group(struct tailer *t, const struct tail_params *p)
 {
 	cleanup_free char *dir = xstrdup(p->logdir);
 	char *end = strrchr(dir, '/');
+	struct group *g;
 
-	for (size_t i = 0; i < t->n_points; i++)
-		if (points_is(t->points[i], p->job, p->attempt))
-			return t->points[i];
+	LL_FOREACH (t->groups, g)
+		if (g->job == p->job && g->attempt == p->attempt)
+			return g;
 	if (end && end != dir)
 		*end = '\0';
-	t->points = xreallocarray(t->points, t->n_points + 1, sizeof(struct points *));
-	t->points[t->n_points] = points_open(t->env, t->b, p->job, p->attempt, dir);
-	return t->points[t->n_points++];
+	g = xcalloc(1, sizeof(*g));
+	*g = (struct group){.job = p->job,
+	                    .attempt = p->attempt,
+	                    .points = points_open(t->env, t->b, p->job, p->attempt, dir),
+	                    .matcher = matcher_create(t->pool, dir)};
+	LL_PREPEND(t->groups, g);
+	return g;
+}
+
+static void leave_group(struct tailer *t, struct group *g)
+{
+	if (!g || --g->scanners)
+		return;
+	LL_DELETE(t->groups, g);
+	matcher_destroy(g->matcher);
+	points_close(g->points);
+	free(g);
+}
+
+static void warn_owner(const char *key, const char *text, void *arg)
+{
+	struct tail *tl = arg;
+
+	if (tl->warn)
+		tl->warn(key, text, tl->warn_arg);
 }
 
 static void open_metrics(struct tail *tl, const struct tail_params *p)
 {
-	cleanup_free char *out_name = xasprintf("%s/out", p->stream),
-	                  *json_name = xasprintf("%s/json", p->stream);
-	uint64_t offset;
+	struct scanner_params sp = {.env = tl->t->env,
+	                            .dir = &tl->dir,
+	                            .stream = tl->stream,
+	                            .logdir = tl->logdir,
+	                            .rank = p->rank,
+	                            .spec = p->spec,
+	                            .changed = on_timer,
+	                            .warn = warn_owner,
+	                            .arg = tl};
 
-	tl->json_fd = -1;
-	metric_scan_init(&tl->json, NULL);
-	tl->set = metric_set_create(p->spec);
-	metric_scan_init(&tl->out, tl->set);
-	segment_cursor_init(&tl->scan, &tl->dir, 0);
-	if (!tl->set && p->rank == NO_RANK)
+	if (p->rank == NO_RANK && (!p->spec || !p->spec->n_metrics))
 		return;
-	tl->points = points_of(tl->t, p);
-	points_set_epoch(tl->points, p->epoch);
-	if (tl->set) {
-		tl->out_src = points_source(tl->points, out_name, p->rank, on_points_room, tl);
-		points_where(tl->out_src, &offset, &tl->out.step);
-		segment_cursor_seek(&tl->scan, offset);
-	}
-	if (p->rank != NO_RANK) {
-		tl->json_src = points_source(tl->points, json_name, p->rank, on_points_room, tl);
-		points_where(tl->json_src, &tl->json_pos, &tl->json.step);
-	}
+	tl->group = find_group(tl->t, p);
+	tl->group->scanners++;
+	points_set_epoch(tl->group->points, p->epoch);
+	sp.points = tl->group->points;
+	sp.matcher = tl->group->matcher;
+	tl->scanner = scanner_create(&sp);
 }
 
 struct tail *tail_start(struct tailer *t, const struct tail_params *p)
@@ -573,6 +455,8 @@ struct tail *tail_start(struct tailer *t, const struct tail_params *p)
 	                    .attempt = p->attempt,
 	                    .stream = xstrdup(p->stream),
 	                    .logdir = xstrdup(p->logdir),
+	                    .warn = p->warn,
+	                    .warn_arg = p->arg,
 	                    .wd = -1};
 	tl->timer = loop_timer_create(t->env->loop, on_timer, tl);
 	if (fs_mkdir_p(p->logdir, 0755, &e) < 0 || segments_open(&tl->dir, p->logdir, &e) < 0) {
@@ -618,23 +502,11 @@ void tail_destroy(struct tail *tl)
 	}
 	DL_DELETE(t->tails, tl);
 	data_link_unsubscribe(tl->sub);
-	points_source_close(tl->out_src);
-	points_source_close(tl->json_src);
-	for (size_t i = 0; i < t->n_points; i++)
-		if (t->points[i] == tl->points && points_sources(tl->points) == 0) {
-			points_close(tl->points);
-			t->points[i] = t->points[--t->n_points];
-			break;
-		}
+	scanner_destroy(tl->scanner);
+	leave_group(t, tl->group);
 	loop_timer_destroy(tl->timer);
-	metric_scan_fini(&tl->out);
-	metric_scan_fini(&tl->json);
-	metric_set_destroy(tl->set);
 	segment_cursor_fini(&tl->send);
-	segment_cursor_fini(&tl->scan);
 	segments_close(&tl->dir);
-	if (tl->json_fd >= 0)
-		close(tl->json_fd);
 	free(tl->stream);
 	free(tl->logdir);
 	free(tl);
@@ -647,6 +519,7 @@ struct tailer *tailer_create(struct agent_env *env, struct data_link *b)
 	t->env = env;
 	t->b = b;
 	t->chunk = xmalloc(CHUNK);
+	t->pool = match_pool_create(env);
 	t->inotify_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 	if (t->inotify_fd < 0)
 		log_warn("event=no_inotify reason=\"%s\"", strerror(errno)); /* then by looking, 20 times a second */
@@ -667,7 +540,7 @@ void tailer_destroy(struct tailer *t)
 	loop_timer_destroy(t->tick);
 	if (t->inotify_fd >= 0)
 		close(t->inotify_fd);
-	free(t->points);
+	match_pool_destroy(t->pool);
 	free(t->chunk);
 	free(t);
 }

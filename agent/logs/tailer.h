@@ -23,6 +23,10 @@ struct tail_params {
 	uint32_t attempt, rank; /* rank 0xffffffff: not a rank */
 	const char *stream, *logdir;
 	const struct job_spec *spec; /* metric patterns; NULL none (not kept after the call) */
+	/* A sentence for the owner of the job, for example about a pattern that was switched off. key: the same
+	 * for the same thing. NULL allowed. */
+	void (*warn)(const char *key, const char *text, void *arg);
+	void *arg;
 };
 struct tail *tail_start(struct tailer *t, const struct tail_params *p);
 /* Says that the stream has ended: the tail drains it and sends its end. done: hearthd has all of it on

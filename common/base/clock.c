@@ -88,6 +88,11 @@ void clock_fake_advance(struct clock *c, uint64_t us)
 	c->fake_boot_us += us;
 }
 
+uint64_t clock_thread_cpu_us(void)
+{
+	return read_us(CLOCK_THREAD_CPUTIME_ID);
+}
+
 void clock_cond_deadline(struct timespec *out, uint64_t us)
 {
 	uint64_t at = read_us(CLOCK_MONOTONIC) + us;

@@ -33,6 +33,9 @@ struct timespec;
  * knows no boot clock; a suspend makes such a wait longer). */
 void clock_cond_deadline(struct timespec *out, uint64_t us);
 
+/* CPU time that this thread has used. */
+uint64_t clock_thread_cpu_us(void);
+
 /* RFC 3339 with microseconds, UTC: "2026-01-02T03:04:05.678901Z" (27 characters + NUL). */
 #define CLOCK_RFC3339_SIZE 32
 const char *clock_rfc3339(uint64_t real_us, char out[CLOCK_RFC3339_SIZE]);

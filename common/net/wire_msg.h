@@ -98,7 +98,9 @@ enum reason_class { /* why a launch or an attempt ended badly; further ones come
 /* what a run left: registered only when the epoch is the job's present one. kind: model | output | failure | checkpoint */
 #define WM_ARTIFACT_REPORT_F(F)                                                                                                    \
 	F(U64, job) F(U32, attempt) F(U64, epoch) F(STR, kind) F(STR, digest) F(STR, uri) F(U64, size_bytes) F(U32, files) F(STR, text)
-/* facts for the run's record: "pip" (package list), "software" (driver, CUDA, MPI ...), "mpirun" (exact line) */
+/* facts for the run's record: "pip" (package list), "software" (driver, CUDA, MPI ...), "mpirun" (exact line).
+ * "warning:KEY": no fact, but a sentence for the job's owner, which becomes an event of the job */
+#define WARNING_KIND "warning:"
 #define WM_RUN_INFO_F(F) F(U64, job) F(U32, attempt) F(U64, epoch) F(STR, kind) F(STR, text)
 /* hearth-rsh asks for orted on a node of the launch; answered by RSH_STATE with the same rsh_id */
 #define WM_RSH_REQUEST_F(F) F(U64, job) F(U32, attempt) F(U64, epoch) F(STR, rsh_id) F(STR, host) F(STRV, argv)

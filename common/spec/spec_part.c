@@ -10,10 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
-
 #include "common/base/hash.h"
+#include "common/base/pattern.h"
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"
 
@@ -613,10 +611,9 @@ void spec_v_regex(struct spec_parse *p, const struct spec_rule *r, const char *w
                   void *out)
 {
 	const char *s = spec_string(p, where, v, (size_t)r->max, 1);
-	uint32_t groups = 0;
-	int code = 0;
-	size_t at = 0;
-	pcre2_code *re;
+	struct pattern *pattern;
+	uint32_t groups;
+	struct err e;
 
 	if (!s)
 		return;
@@ -624,16 +621,13 @@ void spec_v_regex(struct spec_parse *p, const struct spec_rule *r, const char *w
 		spec_problem(p, where, "the pattern is empty");
 		return;
 	}
-	re = pcre2_compile((PCRE2_SPTR)s, PCRE2_ZERO_TERMINATED, 0, &code, &at, NULL);
-	if (!re) {
-		PCRE2_UCHAR text[160];
-
-		pcre2_get_error_message(code, text, sizeof(text));
-		spec_problem(p, where, "the pattern is wrong at byte %zu: %s", at, (const char *)text);
+	pattern = pattern_compile(s, &e);
+	if (!pattern) {
+		spec_problem(p, where, "%s", e.text);
 		return;
 	}
-	pcre2_pattern_info(re, PCRE2_INFO_CAPTURECOUNT, &groups);
-	pcre2_code_free(re);
+	groups = pattern_groups(pattern);
+	pattern_destroy(pattern);
 	if (!groups)
 		spec_problem(p, where, "the pattern has no group; put the number in brackets: loss=([0-9.]+)");
 	else

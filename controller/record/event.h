@@ -49,6 +49,7 @@
 	  launcher) /* the launcher ended, and so did the rank that seemed to fail first */                      \
 	E(EV_OUTCOME, "outcome", outcome) /* the result; no process is left */                                   \
 	E(EV_ARTIFACT, "artifact", nothing)                                                                      \
+	E(EV_WARNING, "warning", nothing) /* node, text: the owner should act; the attempt goes on */            \
 	E(EV_CLEANUP, "cleanup", cleanup) /* an error in the clean-up */                                         \
 	E(EV_ATTEMPT_ENDED, "attempt_ended", attempt_ended)                                                      \
 	E(EV_REQUEUED, "requeued", requeued)                                                                     \

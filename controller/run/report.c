@@ -32,6 +32,7 @@
 
 #define TEXT_MAX     4096
 #define RUN_INFO_MAX (1024 * 1024)
+#define WARNINGS_MAX 32 /* events of an attempt */
 
 /* Returns the job if the report is about its present attempt and a launch on this node that is not lost;
  * else NULL. */
@@ -493,14 +494,37 @@ void on_artifact(struct core *c, struct cnode *n, uint64_t id, const struct wm_a
 	job_post(c, j, EV_ARTIFACT, d);
 }
 
+/* An agent warns the job's owner. The report may come twice, and a node may send many. */
+static void post_warning(struct core *c, struct cjob *j, const struct cnode *n, const char *text)
+{
+	struct strv *known = &j->act->warnings;
+	cJSON *d;
+
+	for (size_t i = 0; i < known->n; i++)
+		if (strcmp(known->v[i], text) == 0)
+			return;
+	if (known->n >= WARNINGS_MAX)
+		return;
+	strv_add(known, text);
+	d = cJSON_CreateObject();
+	json_add_str(d, "node", n->name);
+	add_text(d, "text", text, strlen(text));
+	job_post(c, j, EV_WARNING, d);
+}
+
 void on_run_info(struct core *c, struct cnode *n, uint64_t id, const struct wm_run_info *m)
 {
 	struct place_rec *p;
+	struct cjob *j;
 
 	hold_ack(c, n->name, n->session, id);
-	if (!find_current(c, n, m->job, m->attempt, m->epoch, &p) || strlen(m->text) > RUN_INFO_MAX ||
-	    !*m->kind || strlen(m->kind) > 64)
+	j = find_current(c, n, m->job, m->attempt, m->epoch, &p);
+	if (!j || strlen(m->text) > RUN_INFO_MAX || !*m->kind || strlen(m->kind) > 64)
 		return;
+	if (strncmp(m->kind, WARNING_KIND, strlen(WARNING_KIND)) == 0) {
+		post_warning(c, j, n, m->text);
+		return;
+	}
 	store_txn_run_info(turn_now(c)->txn, m->job, m->attempt, n->name, m->kind, m->text);
 	turn_now(c)->n++;
 }

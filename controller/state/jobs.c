@@ -267,6 +267,7 @@ void active_free(struct core *c, struct cjob *j)
 	free(a->rt);
 	strv_fini(&a->inputs);
 	strv_fini(&a->resume);
+	strv_fini(&a->warnings);
 	free(a->upload_text);
 	free(a->program_says);
 	free(a);

@@ -39,6 +39,7 @@ struct active { /* of a job whose attempt has not ended, not stored */
 	struct wire_shared *gang;                /* what all nodes get alike; NULL: not needed yet */
 	struct strv inputs;                      /* digest or uri of each input, "" where the agent finds it */
 	struct strv resume;                      /* what its node ranks begin with: refs.c */
+	struct strv warnings;                    /* of agents, that have an event */
 	uint64_t go_us, run_us, end_us, kill_us; /* boot; 0 = not yet */
 	uint64_t ran_us;         /* how long it had run at run_us, before this controller: 0 it had not */
 	uint64_t max_runtime_us; /* 0 none */

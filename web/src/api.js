@@ -24,7 +24,7 @@ export async function api(path, options = {}) {
 
 // Named events reach only listeners of that name (controller/record/event.h).
 const TYPES = `submitted held released changed awaited tagged stop_wanted requeue_wanted placed node_preparing node_ready node_running node_stopping node_ended
-  node_failed node_cleaned node_lost node_blamed node_saved launching rank_started rank_exited rank_lost rank_failed ending launcher_ended outcome artifact cleanup attempt_ended
+  node_failed node_cleaned node_lost node_blamed node_saved launching rank_started rank_exited rank_lost rank_failed ending launcher_ended outcome artifact warning cleanup attempt_ended
   requeued ended removed joined inventory connected node_gone drained resumed node_removed token_made incarnation`.split(/\s+/);
 
 // Events of the whole cluster. The browser reconnects by itself and sends the last id, so none is missed.

@@ -75,7 +75,7 @@ static void test_posts(void)
 	struct job j = {0};
 
 	drops = 0;
-	ok(worker_start(ws, &(struct worker_task){run_posts, done, release}, &j, NULL) != NULL, "started");
+	ok(worker_start(ws, &(struct worker_task){run_posts, done, release, NULL}, &j, NULL) != NULL, "started");
 	ok(run_until(&j.released), "released");
 	is_int(j.done, 1, "done");
 	is_int(j.in_order, 1000, "all posts in order");
@@ -121,13 +121,13 @@ static void test_calls(void)
 	struct worker *w;
 
 	drops = 0;
-	worker_start(ws, &(struct worker_task){run_call, done, release}, &j, NULL);
+	worker_start(ws, &(struct worker_task){run_call, done, release, NULL}, &j, NULL);
 	ok(run_until(&j.released), "released");
 	is_int(j.call_rc, 0, "answered");
 	is_int(j.answer, 42, "the answer");
 	is_int(drops, 1, "dropped");
 
-	w = worker_start(ws, &(struct worker_task){run_call, done, release}, &held, NULL);
+	w = worker_start(ws, &(struct worker_task){run_call, done, release, NULL}, &held, NULL);
 	ok(run_until(&held.started), "call reached the loop");
 	worker_cancel(w);
 	ok(run_until(&held.released), "a cancel ends the wait");
@@ -138,7 +138,7 @@ static void test_calls(void)
 	worker_call_end(held.held);
 	is_int(drops, 2, "and lets it go");
 
-	worker_start(ws, &(struct worker_task){run_call, done, release}, &late, NULL);
+	worker_start(ws, &(struct worker_task){run_call, done, release, NULL}, &late, NULL);
 	ok(run_until(&late.released), "a deadline ends the wait");
 	is_int(late.done, 1, "done after a time-out");
 	is_int(late.e.code, ERR_TIMEOUT, "as timed out");
@@ -160,7 +160,7 @@ static void test_cancel(void)
 {
 	struct workers *ws = workers_create(loop);
 	struct job j = {0}, many[40], flood = {0};
-	struct worker *w = worker_start(ws, &(struct worker_task){run_pause, done, release}, &j, NULL);
+	struct worker *w = worker_start(ws, &(struct worker_task){run_pause, done, release, NULL}, &j, NULL);
 
 	worker_cancel(w);
 	ok(run_until(&j.released), "a pause ends by a cancel");
@@ -169,8 +169,8 @@ static void test_cancel(void)
 
 	memset(many, 0, sizeof(many));
 	for (int i = 0; i < 40; i++)
-		worker_start(ws, &(struct worker_task){run_pause, done, release}, &many[i], NULL);
-	worker_start(ws, &(struct worker_task){run_posts, done, release}, &flood, NULL);
+		worker_start(ws, &(struct worker_task){run_pause, done, release, NULL}, &many[i], NULL);
+	worker_start(ws, &(struct worker_task){run_posts, done, release, NULL}, &flood, NULL);
 	drops = 0;
 	workers_destroy(ws, 10000); /* without a turn of the loop */
 	for (int i = 0; i < 40; i++)
@@ -189,9 +189,9 @@ static void test_bound(void)
 	unsigned n = 0;
 
 	for (int i = 0; i < WORKERS_MAX; i++)
-		n += worker_start(ws, &(struct worker_task){run_pause, done, release}, &j[i], &e) != NULL;
+		n += worker_start(ws, &(struct worker_task){run_pause, done, release, NULL}, &j[i], &e) != NULL;
 	is_int(n, WORKERS_MAX, "as many as allowed");
-	ok(worker_start(ws, &(struct worker_task){run_pause, done, release}, &j[0], &e) == NULL,
+	ok(worker_start(ws, &(struct worker_task){run_pause, done, release, NULL}, &j[0], &e) == NULL,
 	   "one more is refused");
 	is_int(e.code, ERR_BUSY, "as busy");
 	workers_destroy(ws, 10000);
@@ -214,7 +214,7 @@ static int one_after_the_other(struct workers *ws, void (*run)(struct worker *, 
 {
 	struct job j = {0};
 
-	worker_start(ws, &(struct worker_task){run, done, release}, &j, NULL);
+	worker_start(ws, &(struct worker_task){run, done, release, NULL}, &j, NULL);
 	if (!run_until(&j.released))
 		tap_bail("a task did not end");
 	return j.answer;
@@ -259,7 +259,7 @@ static void test_threads(void)
 	}
 	memset(many, 0, sizeof(many));
 	for (int i = 0; i < 30; i++)
-		worker_start(ws, &(struct worker_task){run_posts, done, release}, &many[i], NULL);
+		worker_start(ws, &(struct worker_task){run_posts, done, release, NULL}, &many[i], NULL);
 	for (int i = 0; i < 30; i++)
 		run_until(&many[i].released);
 	for (int i = 0; i < TURNS_MS && count_threads() > before + 16; i++)

@@ -1,0 +1,231 @@
+/* matcher: points in order, the budget of a launch, turns between launches, a metrics file without end. */
+#include "agent/logs/matcher.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/lib/tap.h"
+
+static struct loop *loop;
+static struct agent_env env;
+static struct match_pool *pool;
+
+struct feed { /* bytes in memory, given again and again */
+	const char *text;
+	size_t n, at;
+	unsigned repeats; /* that are left */
+	struct match_feed *f;
+	unsigned points, tasks, offs;
+	double last, sum;
+	uint64_t bytes, done_us; /* when all was searched */
+	char off[64];
+};
+
+static int fill(struct match_chunk *c, void *arg)
+{
+	struct feed *f = arg;
+
+	if (f->at == f->n && f->repeats) {
+		f->repeats--;
+		f->at = 0;
+	}
+	if (f->at == f->n)
+		return 0;
+	c->n = f->n - f->at < MATCH_CHUNK ? f->n - f->at : MATCH_CHUNK;
+	memcpy(c->data, f->text + f->at, c->n);
+	return 1;
+}
+
+static void on_point(const struct metric_point *p, void *arg)
+{
+	struct feed *f = arg;
+
+	f->points++;
+	f->last = p->value;
+	f->sum += p->value;
+}
+
+static void searched(const struct match_result *r, void *arg)
+{
+	struct feed *f = arg;
+
+	f->tasks++;
+	f->at += r->took;
+	f->bytes += r->took;
+	if (f->at == f->n && !f->repeats)
+		f->done_us = clock_boot_us(clock_real());
+}
+
+static void on_off(const struct match_off *o, void *arg)
+{
+	struct feed *f = arg;
+
+	f->offs++;
+	snprintf(f->off, sizeof(f->off), "%s %u", o->metric, o->gave_up);
+}
+
+static const struct match_feed_ops ops = {
+    .fill = fill, .point = on_point, .searched = searched, .off = on_off};
+
+static struct matcher *launch(const char *const *names_and_patterns, const char *dir)
+{
+	struct matcher *m = matcher_create(pool, dir);
+	struct spec_metric metrics[8];
+	struct job_spec spec = {.metrics = metrics};
+
+	for (; names_and_patterns && names_and_patterns[2 * spec.n_metrics]; spec.n_metrics++)
+		metrics[spec.n_metrics] =
+		    (struct spec_metric){.name = (char *)(uintptr_t)names_and_patterns[2 * spec.n_metrics],
+		                         .regex = (char *)(uintptr_t)names_and_patterns[2 * spec.n_metrics + 1]};
+	matcher_patterns(m, &spec);
+	return m;
+}
+
+static void open_feed(struct feed *f, struct matcher *m, enum match_kind kind, const char *text, size_t n,
+                      unsigned repeats)
+{
+	*f = (struct feed){.text = text, .n = n, .at = n, .repeats = repeats};
+	f->f = match_feed_create(m, kind, 0, METRIC_NO_STEP, &ops, f);
+	match_feed_want(f->f);
+}
+
+#define UNTIL(cond, seconds)                                                                                 \
+	do {                                                                                                     \
+		for (uint64_t end_us_ = clock_boot_us(clock_real()) + (seconds)*1000000ull;                          \
+		     !(cond) && clock_boot_us(clock_real()) < end_us_;)                                              \
+			loop_run_once(loop, 10);                                                                         \
+	} while (0)
+
+static const char *const loss[] = {"loss", "loss=([0-9]+)", NULL};
+
+static void test_points(void)
+{
+	struct matcher *m = launch(loss, tap_tmpdir());
+	char *text = xcalloc(20000, 16), *at = text;
+	struct feed f;
+
+	for (int i = 0; i < 20000; i++)
+		at += snprintf(at, 16, "loss=%d\n", i);
+	open_feed(&f, m, MATCH_OUTPUT, text, (size_t)(at - text), 1);
+	UNTIL(f.done_us, 20);
+	is_int(f.points, 20000, "one point a line");
+	is_int((int64_t)f.sum, 20000 / 2 * 19999, "each line once");
+	is_int((int64_t)f.last, 19999, "in order");
+	ok(f.tasks >= 20, "in tasks of 1,000 points (%u)", f.tasks);
+	match_feed_destroy(f.f);
+	matcher_destroy(m);
+	free(text);
+}
+
+static char *lines_of(char letter, size_t size, size_t n)
+{
+	char *text = xmalloc(size * n);
+
+	memset(text, letter, size * n);
+	for (size_t i = 1; i <= n; i++)
+		text[size * i - 1] = '\n';
+	return text;
+}
+
+/* No search gives up, but all together cost more than the launch may spend. */
+static void test_budget(void)
+{
+	static const char *const dear[] = {"cheap", "x=([0-9]+)", "dear", "b{0,1}b{0,2}([xy])", NULL};
+	char *text = lines_of('b', 4096, 32);
+	struct matcher *m;
+	struct feed f;
+
+	match_pool_set_budget(pool, 200000, 1000);
+	m = launch(dear, tap_tmpdir());
+	open_feed(&f, m, MATCH_OUTPUT, text, 32 * 4096, 1000);
+	UNTIL(f.offs, 30);
+	is_str(f.off, "dear 0", "the costly pattern is switched off, by the budget");
+	ok(f.points == 0 && !f.done_us, "before all was searched");
+	UNTIL(f.done_us, 30);
+	is_int(f.bytes, 32 * 4096 * 1000, "the rest is searched");
+	is_int(f.offs, 1, "and the cheap pattern is not blamed");
+	ok(matcher_searches(m), "it goes on");
+	match_feed_destroy(f.f);
+	matcher_destroy(m);
+	match_pool_set_budget(pool, MATCH_BURST_US, MATCH_SHARE);
+	free(text);
+}
+
+/* Four launches whose patterns burn all that they may, and one that is as it should be. */
+static void test_turns(void)
+{
+	static const char *const evil[] = {"evil", "a*a*a*([xy])", NULL};
+	char *text = lines_of('a', 65536, 4);
+	struct matcher *m[4], *mine;
+	struct feed f[4], good;
+	uint64_t start_us;
+	unsigned off = 0;
+
+	for (int i = 0; i < 4; i++) {
+		cleanup_free char *dir = xasprintf("%s/evil-%d", tap_tmpdir(), i);
+
+		m[i] = launch(evil, dir);
+		open_feed(&f[i], m[i], MATCH_OUTPUT, text, 4 * 65536, 100000);
+	}
+	UNTIL(f[0].tasks && f[3].tasks, 20);
+	mine = launch(loss, tap_tmpdir());
+	start_us = clock_boot_us(clock_real());
+	open_feed(&good, mine, MATCH_OUTPUT, "loss=1\n", 7, 1);
+	UNTIL(good.done_us, 20);
+	is_int(good.points, 1, "the neighbour has its point");
+	ok(good.done_us - start_us < 2000000, "after %llu us", (unsigned long long)(good.done_us - start_us));
+	for (int i = 0; i < 4; i++) {
+		UNTIL(f[i].offs, 30);
+		off += f[i].offs;
+	}
+	is_int(off, 4, "each of the others is switched off");
+	is_str(f[0].off, "evil 100", "by its searches that came to no end");
+	for (int i = 0; i < 4; i++) {
+		match_feed_destroy(f[i].f);
+		matcher_destroy(m[i]);
+	}
+	match_feed_destroy(good.f);
+	matcher_destroy(mine);
+	free(text);
+}
+
+/* A metrics file costs the same for each line: nothing is switched off, but it waits. */
+static void test_json_waits(void)
+{
+	static const char line[] = "{\"step\": 1, \"loss\": 0.5, \"a\": [1, 2, 3, 4, 5, 6, 7, 8]}\n";
+	char *text = xmalloc(2000 * (sizeof(line) - 1));
+	struct matcher *m;
+	struct feed json, out;
+
+	for (size_t i = 0; i < 2000; i++)
+		memcpy(text + i * (sizeof(line) - 1), line, sizeof(line) - 1);
+	match_pool_set_budget(pool, 20000, 1000);
+	m = launch(loss, tap_tmpdir());
+	open_feed(&json, m, MATCH_JSON, text, 2000 * (sizeof(line) - 1), 1000);
+	UNTIL(json.tasks > 10, 2);
+	open_feed(&out, m, MATCH_OUTPUT, "loss=1\n", 7, 1);
+	UNTIL(out.done_us, 10);
+	is_int(out.points, 1, "the patterns of the launch go on");
+	ok(!json.done_us && json.points, "the metrics file waits for its budget");
+	is_int(json.offs, 0, "and nothing is blamed");
+	match_feed_destroy(json.f);
+	match_feed_destroy(out.f);
+	matcher_destroy(m);
+	match_pool_set_budget(pool, MATCH_BURST_US, MATCH_SHARE);
+	free(text);
+}
+
+int main(void)
+{
+	loop = loop_create();
+	env = (struct agent_env){.loop = loop, .clock = clock_real()};
+	pool = match_pool_create(&env);
+	test_points();
+	test_budget();
+	test_turns();
+	test_json_waits();
+	match_pool_destroy(pool);
+	loop_destroy(loop);
+	return tap_done();
+}
