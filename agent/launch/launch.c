@@ -118,8 +118,8 @@ static const char *state_name(enum launch_state s)
 static void say_state(struct launch *l, enum launch_state before)
 {
 	if (before != l->state)
-		log_info("event=launch job=%" PRIu64 " attempt=%u state=%s%s%s%s", l->job, l->attempt,
-		         state_name(l->state), l->text[0] ? " text=\"" : "", l->text, l->text[0] ? "\"" : "");
+		log_info("event=launch job=%" PRIu64 " attempt=%u state=%s text=\"%s\"", l->job, l->attempt,
+		         state_name(l->state), l->text);
 	launch_report(l);
 }
 

@@ -5,7 +5,9 @@
  *   -> 2026-01-02T03:04:05.678901Z info hearthd event=lost job=17 rank=5
  *
  * error: someone must act. warn: odd, handled. info: state changed. debug: off by default.
- * Thread-safe: each line is one write(2). Control characters in a line are escaped.
+ * Thread-safe: each line is one write(2). Control characters in a line are escaped. So are quotes and
+ * backslashes in the text of a %s between quotes, key=\"%s\". A value key=%s that ends at a blank gets quotes
+ * when it needs some.
  */
 #ifndef HEARTH_COMMON_BASE_LOG_H
 #define HEARTH_COMMON_BASE_LOG_H

@@ -295,13 +295,10 @@ cJSON *route_body(struct call *c)
 
 static void log_audit(struct call *c, int status)
 {
-	char user[160], path[600];
-
 	if (!c->route || !(c->route->flags & RF_WRITE))
 		return;
-	log_info("event=audit user=%s role=%d from=%s method=%s path=%s status=%d",
-	         log_quote(user, sizeof(user), c->who.user), (int)c->who.role, c->peer,
-	         http_method_name(c->method), log_quote(path, sizeof(path), c->path), status);
+	log_info("event=audit user=%s role=%d from=%s method=%s path=%s status=%d", c->who.user, (int)c->who.role,
+	         c->peer, http_method_name(c->method), c->path, status);
 }
 
 static const struct route *find_route(const struct router *r, struct call *c, struct err *e,

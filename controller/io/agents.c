@@ -224,11 +224,8 @@ static void agent_free(struct agent *g)
 static void end_agent(struct agent *g, const char *why)
 {
 	if (g->open) {
-		char quoted[600];
-
 		log_info("event=agent_closed node=%s role=%s session=%" PRIu64 " from=%s reason=%s", g->node,
-		         g->role == ROLE_BULK ? "bulk" : "control", g->session, g->from,
-		         log_quote(quoted, sizeof(quoted), why));
+		         g->role == ROLE_BULK ? "bulk" : "control", g->session, g->from, why);
 		flush_waiting(g); /* messages before the end still count */
 		if (g->up_reported)
 			report_down(g, why);
@@ -324,10 +321,7 @@ static void on_close(struct peer *p, const struct err *why, void *arg)
 
 	(void)p;
 	if (!g->open) {
-		char quoted[600];
-
-		log_info("event=agent_refused from=%s reason=%s", g->from,
-		         log_quote(quoted, sizeof(quoted), why->text));
+		log_info("event=agent_refused from=%s reason=%s", g->from, why->text);
 	}
 	end_agent(g, why->text);
 }

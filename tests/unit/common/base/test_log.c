@@ -84,6 +84,28 @@ static void test_quote(void)
 	is_str(log_quote(tiny, 2, "a b"), "", "no room at all");
 }
 
+/* What a user writes stays inside its field. */
+static void test_fields(void)
+{
+	log_init("tester", LOG_LVL_INFO);
+	log_set_sink(keep, NULL);
+	log_info("event=x reason=\"%s\" n=%d", "no file \"a\" in C:\\tmp\nevent=lost", 5);
+	like(last, "event=x reason=\"no file \\\"a\\\" in C:\\\\tmp\\nevent=lost\" n=5",
+	     "quotes, backslashes and newlines of a text are escaped");
+	log_info("name=%s user=%s end=%d", "a event=lost", "bob", 1);
+	like(last, "name=\"a event=lost\" user=bob end=1", "a value with blanks gets quotes");
+	log_info("name=%s", "say \"x\"");
+	like(last, "name=\"say \\\"x\\\"\"", "and one with quotes");
+	log_info("a=%5d b=%-3s c=%.*s d=\"%.3s\" e=%zu%% f=%s", 42, "x", 3, "abcdef", "\"\"\"\"", (size_t)7, "");
+	like(last, "a=   42 b=\"x  \" c=abc d=\"\\\"\\\"\\\"\" e=7% f=\"\"",
+	     "width, precision, other kinds, nothing");
+	log_info("state=%s%s%s", "a", "", " b");
+	like(last, "state=a b", "a value of several parts is the caller's");
+	log_info("at=%s:%u", "h", 7);
+	like(last, "at=h:7", "so is one with more behind it");
+	log_set_sink(NULL, NULL);
+}
+
 static void test_limit(void)
 {
 	struct log_limit l = {.per_minute = 2};
@@ -140,6 +162,7 @@ int main(void)
 	test_line();
 	test_parse();
 	test_quote();
+	test_fields();
 	test_limit();
 	test_threads();
 	return tap_done();
