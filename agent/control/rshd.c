@@ -17,13 +17,15 @@
 
 #include "agent/launch/launches.h"
 #include "common/base/buf.h"
+#include "common/base/clock.h"
 #include "common/base/fault.h"
 #include "common/base/log.h"
 #include "common/base/text.h"
 #include "common/base/xalloc.h"
 
 #define SESSIONS_MAX 4096
-#define CONNS_MAX    256           /* that have not said what they want */
+#define CONNS_MAX    1024          /* that have not said what they want */
+#define CONNS_USER   160           /* the same, of one account: mpirun asks for 128 at once */
 #define FRAME_MAX    (512u * 1024) /* orted's arguments grow with the number of nodes */
 #define HELLO_MS     5000
 #define REATTACH_MS  60000
@@ -67,7 +69,8 @@ struct rshd {
 	struct loop_timer *back_off;
 	struct rsh_session *sessions;
 	struct rsh_conn *conns;
-	unsigned n_sessions, n_conns;
+	unsigned n_sessions;
+	struct log_limit strangers;
 };
 
 /* ---- connections ------------------------------------------------------------------------------------ */
@@ -81,7 +84,6 @@ static void conn_end(struct rsh_conn *c)
 		loop_timer_arm(c->session->timer, (uint64_t)REATTACH_MS * 1000);
 	}
 	DL_DELETE(r->conns, c);
-	r->n_conns--;
 	loop_fd_destroy(c->watch);
 	loop_timer_destroy(c->timer);
 	close(c->fd);
@@ -330,12 +332,56 @@ static void on_silent(void *arg)
 	conn_end(arg);
 }
 
+/* Returns 1 for an account that may have a hearth-rsh here. */
+static int is_served(struct rshd *r, uid_t uid)
+{
+	return uid == 0 || uid == geteuid() || launches_has_user(r->launches, uid);
+}
+
+/* Makes room for a connection of that account: the oldest one of it that said nothing yet leaves. Returns 0
+ * when all places are in use by others. */
+static int make_room(struct rshd *r, uid_t uid)
+{
+	struct rsh_conn *c, *oldest = NULL;
+	unsigned of_user = 0, of_all = 0;
+
+	DL_FOREACH (r->conns, c) {
+		if (c->session)
+			continue;
+		of_all++;
+		of_user += c->uid == uid;
+		if (c->uid == uid && !oldest)
+			oldest = c;
+	}
+	if (of_user < CONNS_USER && of_all < CONNS_MAX)
+		return 1;
+	if (oldest)
+		conn_end(oldest);
+	return oldest != NULL;
+}
+
+static void conn_begin(struct rshd *r, int fd, const struct ucred *cred)
+{
+	struct rsh_conn *c = xcalloc(1, sizeof(*c));
+
+	c->owner = r;
+	c->fd = fd;
+	c->pid = cred->pid;
+	c->uid = cred->uid;
+	buf_init(&c->in, FRAME_MAX);
+	buf_init(&c->out, FRAME_MAX);
+	c->watch = loop_fd_create(r->loop, fd, LOOP_READ, on_socket, c);
+	c->timer = loop_timer_create(r->loop, on_silent, c);
+	loop_timer_arm(c->timer, (uint64_t)HELLO_MS * 1000);
+	DL_APPEND(r->conns, c);
+}
+
 static void on_accept(int fd, int what, void *arg)
 {
 	struct rshd *r = arg;
 	struct ucred cred;
 	socklen_t n = sizeof(cred);
-	struct rsh_conn *c;
+	unsigned held = 0;
 	int s = -1;
 
 	(void)what;
@@ -352,22 +398,17 @@ static void on_accept(int fd, int what, void *arg)
 		}
 		return;
 	}
-	if (r->n_conns >= CONNS_MAX + r->n_sessions || getsockopt(s, SOL_SOCKET, SO_PEERCRED, &cred, &n) < 0) {
-		close(s);
+	if (getsockopt(s, SOL_SOCKET, SO_PEERCRED, &cred, &n) == 0 && is_served(r, cred.uid) &&
+	    make_room(r, cred.uid)) {
+		conn_begin(r, s, &cred);
 		return;
 	}
-	c = xcalloc(1, sizeof(*c));
-	c->owner = r;
-	c->fd = s;
-	c->pid = cred.pid;
-	c->uid = cred.uid;
-	buf_init(&c->in, FRAME_MAX);
-	buf_init(&c->out, FRAME_MAX);
-	c->watch = loop_fd_create(r->loop, s, LOOP_READ, on_socket, c);
-	c->timer = loop_timer_create(r->loop, on_silent, c);
-	loop_timer_arm(c->timer, (uint64_t)HELLO_MS * 1000);
-	DL_APPEND(r->conns, c);
-	r->n_conns++;
+	if (log_limit_ok(&r->strangers, clock_boot_us(clock_real()), &held))
+		log_warn(
+		    "event=rsh_stranger uid=%u pid=%d suppressed=%u text=\"only accounts with a launch on this node "
+		    "may use the agent's socket\"",
+		    (unsigned)cred.uid, (int)cred.pid, held);
+	close(s);
 }
 
 static void on_back_off(void *arg)
@@ -426,6 +467,7 @@ struct rshd *rshd_create(struct loop *loop, const char *sock_path, struct launch
 	r->launches = launches;
 	r->ops = ops;
 	r->arg = arg;
+	r->strangers.per_minute = 6;
 	if (strlen(sock_path) >= sizeof(sa.sun_path)) {
 		err_set(e, ERR_INVALID, "%s: too long for a socket; give a shorter --run", sock_path);
 		free(r);
@@ -434,7 +476,8 @@ struct rshd *rshd_create(struct loop *loop, const char *sock_path, struct launch
 	snprintf(sa.sun_path, sizeof(sa.sun_path), "%s", sock_path);
 	unlink(sock_path);
 	r->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	/* Everybody may connect: who it is, is asked from the kernel, and the launch's token must fit. */
+	/* Everybody may connect; the kernel names the account, which must have a launch here, and the launch's
+	 * token must fit. */
 	if (r->fd < 0 || bind(r->fd, (struct sockaddr *)&sa, sizeof(sa)) < 0 || chmod(sock_path, 0666) < 0 ||
 	    listen(r->fd, 128) < 0) {
 		err_sys(e, errno, "%s", sock_path);

@@ -7,10 +7,11 @@
  * - The answer: that agent sends PROC_REPORT; hearthd sends RSH_STATE; rshd sends LOCAL_RSH_STATE to
  *   hearth-rsh, which ends when orted has ended.
  *
- * The launch's token proves the launch of a caller, and its user id proves the job's account. The rsh_id
- * names a session: hearth-rsh connects again with the same one after a restart of the agent. The starting
- * side knows the rsh_id too, so nothing is started twice. When hearth-rsh dies (mpirun aborts), rshd sends
- * RSH_CANCEL.
+ * Only root, the agent's own account and accounts with a launch on this node are served, each with a number
+ * of connections of its own. The launch's token proves the launch of a caller, and its user id proves the
+ * job's account. The rsh_id names a session: hearth-rsh connects again with the same one after a restart of
+ * the agent. The starting side knows the rsh_id too, so nothing is started twice. When hearth-rsh dies
+ * (mpirun aborts), rshd sends RSH_CANCEL.
  */
 #ifndef HEARTH_AGENT_CONTROL_RSHD_H
 #define HEARTH_AGENT_CONTROL_RSHD_H

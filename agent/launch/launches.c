@@ -411,6 +411,16 @@ int launches_by_token(struct launches *t, const char *token, uid_t uid, uint64_t
 	return -1;
 }
 
+int launches_has_user(struct launches *t, uid_t uid)
+{
+	struct launch *l;
+
+	DL_FOREACH (t->list, l)
+		if (l->user.uid == uid)
+			return 1;
+	return 0;
+}
+
 int launches_has_node(struct launches *t, uint64_t job, uint32_t attempt, const char *host)
 {
 	const struct launch *l = find_launch(t, job, attempt);

@@ -2,6 +2,7 @@
  * test_agent_rsh: remote commands of two launches at one real agent, asked for as hearth-rsh does it. Callers
  * choose their ids: the same one in two launches is of two commands.
  */
+#include <grp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/base/buf.h"
@@ -17,8 +19,8 @@
 #include "tests/unit/agent/launch/agent_ctl.h"
 
 #define LONG 30000 /* ms; a deadline, not a time that is waited */
-#define ID   "0123456789abcdef"
 
+static char id[] = "0123456789abcdef"; /* that callers choose */
 static struct ctl *c;
 static struct ctl_agent *a;
 
@@ -36,7 +38,7 @@ static int dial_unix(const char *path)
 /* Asks as hearth-rsh does; the connection. */
 static int open_rsh(const char *path, const char *token, const char *host)
 {
-	char id[] = ID, word[] = "orted", *argv[] = {word};
+	char word[] = "orted", *argv[] = {word};
 	struct wm_local_rsh m = {.token = (char *)(uintptr_t)token,
 	                         .rsh_id = id,
 	                         .host = (char *)(uintptr_t)host,
@@ -90,12 +92,8 @@ static int readable(struct ctl *x, void *arg)
 static void one_rsh(const char *path, uint64_t job, uint32_t ends_with)
 {
 	cleanup_free char *token = xasprintf("token-%d-%d-1-0", (int)getpid(), (int)job);
-	struct wm_rsh_state m = {.job = job,
-	                         .attempt = 1,
-	                         .epoch = 1,
-	                         .rsh_id = (char *)(uintptr_t)ID,
-	                         .state = PS_EXITED,
-	                         .exit_code = ends_with};
+	struct wm_rsh_state m = {
+	    .job = job, .attempt = 1, .epoch = 1, .rsh_id = id, .state = PS_EXITED, .exit_code = ends_with};
 	uint32_t code = 0;
 	int fd;
 
@@ -106,6 +104,53 @@ static void one_rsh(const char *path, uint64_t job, uint32_t ends_with)
 	ctl_wait(c, LONG, readable, &fd);
 	is_int(answer_of(fd, &code), PS_EXITED, "its command ends");
 	is_int(code, ends_with, "with the code of its own launch");
+}
+
+/* Opens as many connections as the kernel has room for, without a word; ends when `hold` does. */
+static pid_t crowd_as(const char *path, uid_t uid, int n, const int hold[2])
+{
+	pid_t pid = fork();
+	char byte;
+
+	if (pid)
+		return pid;
+	close(hold[1]);
+	alarm(60);
+	if (uid && (setgroups(0, NULL) < 0 || setgid(uid) < 0 || setuid(uid) < 0))
+		_exit(1);
+	for (int i = 0; i < n; i++)
+		if (dial_unix(path) < 0)
+			_exit(2);
+	(void)!read(hold[0], &byte, 1);
+	_exit(0);
+}
+
+/* Silent connections of an account without a launch, and of one's own account. */
+static void test_crowds(const char *path)
+{
+	static const uid_t uids[] = {65533, 0};
+	pid_t pids[2];
+	int hold[2];
+
+	if (geteuid() != 0) {
+		tap_skip("needs root to be another account");
+		return;
+	}
+	if (pipe(hold) < 0)
+		tap_bail("pipe");
+	for (int i = 0; i < 2; i++) {
+		pids[i] = crowd_as(path, uids[i], 400, hold);
+		if (i == 0)
+			ok(ctl_wait_log(a, "event=rsh_stranger uid=65533", LONG),
+			   "an account without a launch is refused");
+	}
+	id[0] = 'x'; /* others than before */
+	for (uint64_t job = 52; job <= 53; job++)
+		one_rsh(path, job, 9);
+	close(hold[1]);
+	close(hold[0]);
+	for (int i = 0; i < 2; i++)
+		waitpid(pids[i], NULL, 0);
 }
 
 int main(void)
@@ -130,6 +175,7 @@ int main(void)
 	c->nodes[0] = NULL; /* what is asked for is not started */
 	one_rsh(path, 52, 7);
 	one_rsh(path, 53, 3);
+	test_crowds(path);
 	for (uint64_t job = 53; job >= 52; job--) {
 		ctl_forget_reports(c);
 		ctl_kill(a, job, 1, 1, 0);
