@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "agent/base/run_dir.h"
 #include "agent/command/mpi.h"
 #include "agent/container/container.h"
 #include "agent/container/sweeper.h"
@@ -50,11 +51,12 @@ static int open_dirs(struct agent *a, struct err *e)
 	cleanup_free char *data_lock = xasprintf("%s/lock", c->data_dir);
 	cleanup_free char *run_lock = xasprintf("%s/lock", c->run_dir);
 
-	/* Jobs of other accounts walk through both, and list neither. */
-	if (fs_mkdir_p(c->run_dir, 0711, e) < 0)
+	/* Jobs of other accounts walk through both, and list neither. An agent that is not root runs jobs of its
+	 * own account only. */
+	if (run_dir_make(c->run_dir, a->env.is_root ? 0711 : 0700, e) < 0)
 		return -1;
-	if (chmod(c->run_dir, 0711) < 0 || chmod(c->data_dir, 0711) < 0)
-		return err_sys(e, errno, "%s, %s: mode", c->run_dir, c->data_dir);
+	if (chmod(c->data_dir, 0711) < 0)
+		return err_sys(e, errno, "%s: mode", c->data_dir);
 	a->data_lock = fs_lock(data_lock, e);
 	if (a->data_lock < 0)
 		return err_wrap(e, "another agent uses this folder");
