@@ -37,6 +37,7 @@ enum {
 	OPT_CONTROLLER,
 	OPT_DATA,
 	OPT_JOIN,
+	OPT_JOIN_FILE,
 	OPT_JOIN_WAIT,
 	OPT_NAME,
 	OPT_ADDRESS,
@@ -70,8 +71,9 @@ static const struct {
 } options[] = {
     {"controller", "URL", "address of hearthd, http(s)://HOST:PORT", OPT_CONTROLLER},
     {"data", "DIR", "folder for the agent's files", OPT_DATA},
-    {"join", "TOKEN", "one-time token for the first start (or HEARTH_JOIN_TOKEN in the environment)",
-     OPT_JOIN},
+    {"join-file", "FILE", "file with the one-time token for the first start (or HEARTH_JOIN_TOKEN=...)",
+     OPT_JOIN_FILE},
+    {"join", "-", "read that token from standard input", OPT_JOIN},
     {"join-wait", "S", "seconds that the first start waits for hearthd (default: 60)", OPT_JOIN_WAIT},
     {"name", "NAME", "name of this node (default: the host name)", OPT_NAME},
     {"address", "IP", "address at which other nodes reach this one (default: the one towards hearthd)",
@@ -104,7 +106,9 @@ static const struct {
 
 struct arguments {
 	struct agent_config c;
-	char *join;
+	char *join; /* the token */
+	char *join_file;
+	int join_stdin;
 	uint32_t join_wait_s;
 };
 
@@ -174,6 +178,15 @@ static void set_str(char **to, const char *value)
 	*to = xstrdup(value);
 }
 
+/* Every account can read the arguments of every program. The text does not repeat the token. */
+static int refuse_token(void)
+{
+	fputs("hearth-agent: --join takes no token, because all users of this machine can read arguments; write "
+	      "the token to a file that only you can read and give --join-file FILE, or pipe it to --join -\n",
+	      stderr);
+	return -1;
+}
+
 /* 0, -1 said why, 1 done (help, version). */
 static int set_option(struct arguments *a, int id, const char *name, const char *v)
 {
@@ -191,7 +204,10 @@ static int set_option(struct arguments *a, int id, const char *name, const char 
 		set_str(&c->data_dir, v);
 		return 0;
 	case OPT_JOIN:
-		set_str(&a->join, v);
+		a->join_stdin = strcmp(v, "-") == 0;
+		return a->join_stdin ? 0 : refuse_token();
+	case OPT_JOIN_FILE:
+		set_str(&a->join_file, v);
 		return 0;
 	case OPT_JOIN_WAIT:
 		return parse_u32(v, 86400, &a->join_wait_s) < 0 ? bad_value(name, v, "must be a number of seconds")
@@ -287,7 +303,8 @@ static int parse_arguments(struct arguments *a, int argc, char **argv)
 		return 0;
 	fprintf(stderr,
 	        "hearth-agent: %s%s%s missing: hearth-agent --controller http(s)://HOST:PORT --data DIR\n"
-	        "The first start also needs --join TOKEN, made by `jobctl token create`. All options: --help\n",
+	        "The first start also needs --join-file FILE with a token of `jobctl token create --join`. All "
+	        "options: --help\n",
 	        a->c.controller ? "" : "--controller", a->c.controller || a->c.data_dir ? "" : " and ",
 	        a->c.data_dir     ? " is"
 	        : a->c.controller ? "--data is"
@@ -463,6 +480,7 @@ static enum outcome run_agent(struct agent_config *c)
 static int handle_removal(char **argv, const char *token)
 {
 	if (token) {
+		setenv("HEARTH_JOIN_TOKEN", token, 1); /* standard input was read already */
 		log_info(
 		    "event=join_again text=\"the node was removed; trying the token that this agent was given\"");
 		execv("/proc/self/exe", argv);
@@ -470,7 +488,7 @@ static int handle_removal(char **argv, const char *token)
 	}
 	fprintf(stderr,
 	        "hearth-agent: this node was removed from its cluster, and the rest of its launches is gone; to "
-	        "join again, get a token by `jobctl token create --join` and give it by --join TOKEN\n");
+	        "join again, get a token by `jobctl token create --join` and give it by --join-file FILE\n");
 	return 1;
 }
 
@@ -490,6 +508,7 @@ int main(int argc, char **argv)
 	static struct arguments a = {.join_wait_s = JOIN_RETRY_S,
 	                             .c.min_uid = MIN_UID}; /* the words in it are kept to the end */
 	struct join_params j;
+	struct join_source source;
 	struct err e = {0};
 	enum outcome out;
 	int rc;
@@ -500,12 +519,16 @@ int main(int argc, char **argv)
 		return rc < 0 ? 2 : 0;
 	if (fill_defaults(&a.c) < 0)
 		return 2;
-	if (!a.join && getenv("HEARTH_JOIN_TOKEN"))
-		a.join = xstrdup(getenv("HEARTH_JOIN_TOKEN"));
 	umask(022);
 	more_files();
 	if (a.c.alone)
 		return endall_run(&a.c, stdout);
+	source = (struct join_source){
+	    .data_dir = a.c.data_dir, .file = a.join_file, .from_stdin = a.join_stdin, .wait_s = a.join_wait_s};
+	if (join_read_token(&source, &a.join, &e) < 0) {
+		fprintf(stderr, "hearth-agent: %s\n", e.text);
+		return 1;
+	}
 	curl_global_init(CURL_GLOBAL_DEFAULT);
 	j = (struct join_params){.url = a.c.controller,
 	                         .data_dir = a.c.data_dir,
@@ -519,6 +542,7 @@ int main(int argc, char **argv)
 	out = run_agent(&a.c);
 	rc = out == RUN_REMOVED ? handle_removal(argv, a.join) : out == RUN_FAILED;
 	free(a.join);
+	free(a.join_file);
 	curl_global_cleanup();
 	return rc;
 }

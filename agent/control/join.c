@@ -8,10 +8,13 @@
 
 #include <curl/curl.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "common/base/buf.h"
 #include "common/base/clock.h"
@@ -21,8 +24,10 @@
 #include "common/net/tls.h"
 #include "common/os/fsutil.h"
 
-#define ANSWER_MAX (256 * 1024)
-#define PEM_MAX    (64 * 1024)
+#define ANSWER_MAX     (256 * 1024)
+#define PEM_MAX        (64 * 1024)
+#define TOKEN_FILE_MAX 1024
+#define WAIT_MAX_S     86400u
 
 struct files {
 	char *key, *cert, *ca, *node;
@@ -74,6 +79,64 @@ static int has_joined(const struct files *f, const char *fingerprint)
 	    fs_read_file(f->ca, PEM_MAX, &pem, NULL, NULL) < 0)
 		return 0;
 	return !fingerprint || (tls_fingerprint(pem, own, NULL) == 0 && strcmp(own, fingerprint) == 0);
+}
+
+/* ---- the token ----------------------------------------------------------------------------------- */
+
+static char *first_line(const char *text)
+{
+	const char *from = text + strspn(text, " \t\r\n");
+
+	return xstrndup(from, strcspn(from, " \t\r\n"));
+}
+
+static int read_line(int fd, const char *what, uint32_t wait_s, char **line, struct err *e)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	char text[TOKEN_FILE_MAX + 1];
+	ssize_t n;
+
+	if (poll(&p, 1, (int)(wait_s < WAIT_MAX_S ? wait_s : WAIT_MAX_S) * 1000) != 1)
+		return err_set(e, ERR_TIMEOUT, "%s: no join token came within %u s", what, wait_s);
+	n = read(fd, text, TOKEN_FILE_MAX);
+	if (n < 0)
+		return err_sys(e, errno, "%s", what);
+	text[n] = '\0';
+	*line = first_line(text);
+	return 0;
+}
+
+static int token_of_file(const char *path, int has_joined_once, uint32_t wait_s, char **token, struct err *e)
+{
+	cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
+
+	if (fd < 0 && errno == ENOENT && has_joined_once)
+		return 0; /* it is needed once */
+	if (fd < 0 && errno == ENOENT)
+		return err_set(e, ERR_NOT_FOUND,
+		               "%s does not exist; write a token of `jobctl token create --join` to it", path);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_sys(e, errno, "%s", path);
+	if (S_ISREG(st.st_mode) && (st.st_mode & 077))
+		return err_set(e, ERR_DENIED, "other users may open %s, which holds a join token: chmod 600 %s", path,
+		               path);
+	return read_line(fd, path, wait_s, token, e);
+}
+
+int join_read_token(const struct join_source *s, char **token, struct err *e)
+{
+	cleanup_free char *stored = join_stored_name(s->data_dir);
+	const char *env = getenv("HEARTH_JOIN_TOKEN");
+
+	if (s->file)
+		return token_of_file(s->file, stored != NULL, s->wait_s, token, e);
+	if (env && *env) {
+		*token = first_line(env);
+		unsetenv("HEARTH_JOIN_TOKEN"); /* programs that the agent starts do not need it */
+		return 0;
+	}
+	return s->from_stdin ? read_line(STDIN_FILENO, "standard input", s->wait_s, token, e) : 0;
 }
 
 /* ---- HTTP ------------------------------------------------------------------------------------------- */
@@ -356,7 +419,7 @@ int join_cluster(const struct join_params *p, struct err *e)
 	} else if (!p->token) {
 		rc = err_set(e, ERR_UNAUTHORIZED,
 		             "this node has not joined a cluster yet; get a token by `jobctl token create` and give "
-		             "it by --join TOKEN");
+		             "it by --join-file FILE");
 	} else {
 		rc = join_with_retry(p, &f, fingerprint, e);
 		if (rc == 0)

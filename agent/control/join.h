@@ -8,6 +8,7 @@
 #define HEARTH_AGENT_CONTROL_JOIN_H
 
 #include "common/base/err.h"
+#include <stdint.h>
 
 struct join_params {
 	const char *url, *data_dir;
@@ -15,6 +16,16 @@ struct join_params {
 	const char *token; /* NULL: must have joined before */
 	unsigned retry_s;  /* seconds to wait for an unreachable hearthd */
 };
+/* Where the token is: the first of file, HEARTH_JOIN_TOKEN and standard input. */
+struct join_source {
+	const char *data_dir;
+	const char *file; /* NULL: none. Others must not be able to open it */
+	int from_stdin;
+	uint32_t wait_s; /* for a token that comes through a pipe */
+};
+/* Reads the token, malloc'ed; leaves *token alone when no source has one, or when the file is gone and this
+ * folder has joined before. */
+int join_read_token(const struct join_source *s, char **token, struct err *e);
 /* Makes sure that DATA has certificate and key. ERR_UNAUTHORIZED with the next step when both certificate and
  * token are missing; ERR_CONFLICT when DATA belongs to a node of another name. A token of another cluster
  * than the stored one joins that cluster. */

@@ -101,7 +101,7 @@ static int exec_nodes(struct ctx *c)
 		table_print(t);
 	else
 		puts("No node has joined. To start nodes on this machine: jobctl local up. To add other machines: "
-		     "jobctl token create --join, then hearth-agent --controller URL --data DIR --join TOKEN");
+		     "jobctl token create --join, then hearth-agent --controller URL --data DIR --join-file FILE");
 	table_destroy(t);
 	cJSON_Delete(answer);
 	return 0;

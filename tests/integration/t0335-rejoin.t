@@ -40,7 +40,7 @@ is "$(cluster_left host2)" "" "nothing is left of the launch: no process, no fol
 like "$(cluster_in host2 timeout 30 "$AGENT" --controller https://10.77.0.200:7070 --data "$CLUSTER/host2/data" 2>&1)" "has not joined a cluster yet" "without a token it is no node any more"
 
 # --- and with a new token ---------------------------------------------------------------------------------------------------
-agent host2 --join "$(hearth token create --join)"
+HEARTH_JOIN_TOKEN=$(hearth token create --join) agent host2
 wait_until 60 cluster_node_up host2
 is "$(state host2)" up "with a new token the same folder joins again"
 [ "$(sha256sum <"$CLUSTER/host2/data/agent.pem")" != "$before" ]
@@ -59,7 +59,8 @@ wait_until 60 eval '[ "$(ranks_on host2)" = 1 ]'
 cluster_signal agent-host2 KILL
 wait_until 30 connected host2 false
 hearth node rm --yes host2 >/dev/null
-agent host2 --join "$(hearth token create --join)"
+hearth token create --join | (umask 077; cat >"$CLUSTER/host2/join")
+agent host2 --join-file "$CLUSTER/host2/join"
 wait_until 60 cluster_node_up host2
 is "$(state host2)" up "removed, and started with a new token: it is back"
 is "$(ranks_on host2)" 0 "without the rank that it had"

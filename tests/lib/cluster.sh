@@ -177,8 +177,8 @@ cluster_agent() { # HOST ARGS...
 	shift
 	[ "$CLUSTER_RUN_AS" != root ] || root=--allow-root
 	[ -e "$CLUSTER/$host/data/agent.pem" ] || token=$(hearth token create --join) || return 1
-	cluster_spawn "$host" "agent-$host" "$AGENT" --controller https://10.77.0.200:7070 --data "$CLUSTER/$host/data" --name "$host" \
-		--address "10.77.0.${host#host}" --interface eth0 ${token:+--join "$token"} ${root:+"$root"} "$@"
+	HEARTH_JOIN_TOKEN=$token cluster_spawn "$host" "agent-$host" "$AGENT" --controller https://10.77.0.200:7070 --data "$CLUSTER/$host/data" \
+		--name "$host" --address "10.77.0.${host#host}" --interface eth0 ${root:+"$root"} "$@"
 }
 cluster_node_up() { hearth nodes --json | jq -e --arg n "$1" '.nodes[] | select(.name == $n and .state == "up")' >/dev/null; }
 cluster_hearth() { # AGENT-ARGS...

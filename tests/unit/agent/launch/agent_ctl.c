@@ -510,10 +510,10 @@ struct ctl_agent *ctl_agent_start(struct ctl *c, int i, const char *name, const 
 	struct ctl_agent *a = &c->agents[i];
 	cleanup_free char *data = xasprintf("%s/%s", c->dir, name);
 	cleanup_free char *log = xasprintf("%s/%s.log", c->dir, name);
-	const char *argv[40] = {path,     "--controller", c->url,  "--data",      data,        "--join",
-	                        c->given, "--name",       name,    "--address",   "127.0.0.1", "--fake-gpus",
-	                        "2",      "--log-level",  "debug", "--allow-root"};
-	int n = 16;
+	const char *argv[40] = {path,     "--controller", c->url,      "--data",    data,
+	                        "--name", name,           "--address", "127.0.0.1", "--fake-gpus",
+	                        "2",      "--log-level",  "debug",     "--allow-root"};
+	int n = 14;
 
 	for (; extra && *extra; extra++)
 		argv[n++] = *extra;
@@ -525,6 +525,7 @@ struct ctl_agent *ctl_agent_start(struct ctl *c, int i, const char *name, const 
 		FILE *f = freopen(log, "a", stderr);
 
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		setenv("HEARTH_JOIN_TOKEN", c->given, 1);
 		execv(path, (char *const *)(uintptr_t)argv);
 		fprintf(f ? f : stdout, "%s: no such program\n", path);
 		_exit(127);

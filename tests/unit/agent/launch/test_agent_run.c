@@ -591,22 +591,6 @@ static void test_minority(void)
 	clean(33);
 }
 
-/* Exit status and what a program said, which must end by itself. */
-static int says(const char *args, char **out)
-{
-	const char *top = getenv("HEARTH_TOP_BUILDDIR") ? getenv("HEARTH_TOP_BUILDDIR") : "..";
-	cleanup_free char *line = xasprintf("timeout 100 %s/agent/hearth-agent %s 2>&1 </dev/null", top, args);
-	FILE *f = popen(line, "r");
-	int status;
-
-	*out = xcalloc(1, 16384);
-	if (!f)
-		tap_bail("popen");
-	(void)!fread(*out, 1, 16383, f);
-	status = pclose(f);
-	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
 /* A job that takes more than it asked for ends, and is told which limit it passed. */
 static void test_limits(void)
 {
@@ -634,78 +618,6 @@ static void test_limits(void)
 	ok(p->signal == SIGKILL && p->oom, "by the kernel or the watch, as out of memory (signal %u, oom %u)",
 	   p->signal, p->oom);
 	clean(72);
-}
-
-/* A process that answers every connection in plain HTTP. */
-static pid_t plain_server(unsigned *port)
-{
-	static const char answer[] = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
-	struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	socklen_t n = sizeof(in);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one;
-	char junk[1024];
-	pid_t pid;
-
-	if (fd < 0 || bind(fd, (struct sockaddr *)&in, n) < 0 || listen(fd, 16) < 0 ||
-	    getsockname(fd, (struct sockaddr *)&in, &n) < 0)
-		tap_bail("cannot listen");
-	*port = ntohs(in.sin_port);
-	pid = fork();
-	while (pid == 0) {
-		one = accept(fd, NULL, NULL);
-		if (read(one, junk, sizeof(junk)) > 0)
-			(void)!write(one, answer, sizeof(answer) - 1);
-		close(one);
-	}
-	close(fd);
-	return pid;
-}
-
-/* Each mistake at the first start ends with its cause and what to do next. */
-static void test_first_start(void)
-{
-	cleanup_free char *none = NULL, *half = NULL, *gone = NULL, *scheme = NULL, *free_ = NULL;
-	cleanup_free char *data = xasprintf("%s/first", tap_tmpdir());
-	unsigned port;
-	pid_t plain = plain_server(&port);
-	cleanup_free char *only = xasprintf("--data %s", data);
-	cleanup_free char *tls =
-	    xasprintf("--data %s --name n9 --controller https://127.0.0.1:%u --join %s", data, port, c->token);
-	cleanup_free char *bare = xasprintf("--data %s --name n9 --controller %s", data, c->url);
-	cleanup_free char *nobody = xasprintf(
-	    "--data %s --name n9 --join-wait 1 --controller http://127.0.0.1:1 --join %s", data, c->token);
-
-	is_int(says("", &none), 2, "without arguments: usage");
-	like(none, "--controller and --data are missing", "what is missing");
-	is_int(says(only, &half), 2, "half of them");
-	like(half, "--controller is missing", "named");
-	is_int(says(bare, &free_), 1, "no token");
-	like(free_, "has not joined a cluster yet; get a token by `jobctl token create`", "what to do");
-	is_int(says(tls, &scheme), 1, "https for a controller that speaks http");
-	like(scheme, "answers http, not https: give --controller http://127", "is named at once");
-	kill(plain, SIGKILL);
-	waitpid(plain, NULL, 0);
-	is_int(says(nobody, &gone), 1, "nobody at that address");
-	like(gone, "event=join_waits for_s=1 reason=", "is said when it begins to wait");
-	like(gone, "hearth-agent: http://127.0.0.1:1: Could", "and when it gives up");
-	like(gone, "is hearthd running there", "with what to look at");
-}
-
-static void test_bad_token(void)
-{
-	size_t n = strlen(c->given);
-	struct ctl_agent *x;
-
-	memset(c->given + 4, 'f', 8);
-	x = ctl_agent_start(c, 2, "n3", NULL);
-	ok(ctl_wait_log(x, "this token is not known", LONG), "a wrong token is refused, and the reason is said");
-	ctl_agent_kill(x, SIGKILL);
-	memcpy(c->given, c->token, sizeof(c->given));
-	c->given[n - 1] = c->given[n - 1] == '0' ? '1' : '0';
-	x = ctl_agent_start(c, 2, "n3", NULL);
-	ok(ctl_wait_log(x, "token", LONG), "nor one of another cluster");
-	ctl_agent_kill(x, SIGKILL);
-	memcpy(c->given, c->token, sizeof(c->given));
 }
 
 /* The first try to start shims fails, some sends fail, nothing of `life` can be written. */
@@ -753,8 +665,6 @@ int main(void)
 	chmod(tap_tmpdir(), 0711);
 	signal(SIGPIPE, SIG_IGN); /* agents are killed while they are spoken to */
 	c = ctl_start(tap_tmpdir());
-	test_first_start();
-	test_bad_token();
 	a = ctl_agent_start(c, 0, "n1", run_a);
 	ok(ctl_wait_synced(a, 1, LONG), "joined, connected, reported");
 	ok(a->inv && a->inv->peer_port > 0 && a->inv->gpus.n == 2, "inventory");
