@@ -8,7 +8,7 @@ why=$(cluster_can)
 if ! command -v setpriv >/dev/null || ! setpriv --reuid daemon --regid daemon --clear-groups test -x "$TOP_BUILD/shim/hearth-shim"; then
 	skip_all "needs programs that other accounts can reach"
 fi
-cluster_up 1 && cluster_hearth --slots 4 || bail "no cluster"
+cluster_up 1 && cluster_hearth --slots 4 --min-uid 1 || bail "no cluster"
 chmod 711 "$CLUSTER/head/data"
 cp "$JOBCTL" "$CLUSTER/jobctl"
 chmod 755 "$CLUSTER/jobctl"
