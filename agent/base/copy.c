@@ -121,13 +121,12 @@ static int finish_file(struct copy *c, int fd, const struct stat *st, struct err
 	return 0;
 }
 
-static int copy_file(struct copy *c, int from_at, const char *from, int to_at, const char *to, struct err *e)
+static int copy_open_file(struct copy *c, int in, int to_at, const char *to, struct err *e)
 {
-	cleanup_close int in = openat(from_at, from, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	cleanup_close int out = -1;
 	struct stat st;
 
-	if (in < 0 || fstat(in, &st) < 0)
+	if (fstat(in, &st) < 0)
 		return err_sys(e, errno, "open");
 	if (!S_ISREG(st.st_mode))
 		return err_set(e, ERR_CONFLICT, "was replaced while it was copied");
@@ -140,6 +139,13 @@ static int copy_file(struct copy *c, int from_at, const char *from, int to_at, c
 		return -1;
 	c->files++;
 	return finish_file(c, out, &st, e);
+}
+
+static int copy_file(struct copy *c, int from_at, const char *from, int to_at, const char *to, struct err *e)
+{
+	cleanup_close int in = openat(from_at, from, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+	return in < 0 ? err_sys(e, errno, "open") : copy_open_file(c, in, to_at, to, e);
 }
 
 static int link_of(struct copy *c, int from_at, const char *from, int to_at, const char *to, struct err *e)
@@ -204,6 +210,10 @@ static int copy_folder(struct copy *c, struct place *p, int from_at, const char 
 
 	if (in < 0)
 		return err_sys(e, errno, "open folder");
+	if (fs_check_data(in, "folder", e) < 0) {
+		close(in);
+		return -1;
+	}
 	if (fstat(in, &st) < 0 || (mkdirat(to_at, to, 0700) < 0 && errno != EEXIST) ||
 	    (out = open_folder(to_at, to)) < 0) {
 		err_sys(e, errno, "make the copy of the folder");
@@ -277,14 +287,27 @@ int copy_tree(struct copy *c, const char *from, int to_dir, const char *name, st
 
 int copy_into(struct copy *c, const char *from, int to_dir, struct err *e)
 {
+	int in = open(from, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	return in < 0 ? err_sys(e, errno, "%s: open folder", from) : copy_open(c, in, from, to_dir, NULL, e);
+}
+
+int copy_open(struct copy *c, int in, const char *shown, int to_dir, const char *name, struct err *e)
+{
 	struct place p;
 	struct err why = {0};
-	int in, rc;
+	int rc;
 
-	if (place_init(&p, from, e) < 0)
+	if (place_init(&p, shown, e) < 0) {
+		close(in);
 		return -1;
-	in = open(from, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	rc = in < 0 ? err_sys(&why, errno, "open folder") : copy_entries(c, &p, in, to_dir, 0, &why);
+	}
+	if (name) {
+		rc = copy_open_file(c, in, to_dir, name, &why);
+		close(in);
+	} else {
+		rc = copy_entries(c, &p, in, to_dir, 0, &why);
+	}
 	if (at_place(&p, rc, &why) < 0)
 		return err_set(e, why.code, "%s", why.text);
 	return 0;

@@ -3,7 +3,8 @@
  * can. Blocks: for threads.
  *
  * Symbolic links are copied as links. Sockets, FIFOs and devices are left out and counted. A file or link
- * of the same name is replaced; folders are merged.
+ * of the same name is replaced; folders are merged. A
+ * folder on procfs or the like (fs_check_data) is refused.
  */
 #ifndef HEARTH_AGENT_BASE_COPY_H
 #define HEARTH_AGENT_BASE_COPY_H
@@ -30,5 +31,8 @@ struct copy {
 int copy_tree(struct copy *c, const char *from, int to_dir, const char *name, struct err *e);
 /* Contents of the folder `from` into the open folder. */
 int copy_into(struct copy *c, const char *from, int to_dir, struct err *e);
+/* The same of an open file (name: of the copy) or of an open folder's contents (name NULL); takes `in`.
+ * shown: its path, for errors. */
+int copy_open(struct copy *c, int in, const char *shown, int to_dir, const char *name, struct err *e);
 
 #endif

@@ -25,6 +25,13 @@ int fs_open_below(int dir, const char *path, int flags, mode_t mode);
 int fs_open_below_steps(int dir, const char *path, int flags, mode_t mode);
 /* The first max bytes of a regular file of this account, malloc'ed, terminated by an extra NUL. */
 int fs_read_below(int dir, const char *path, uid_t owner, size_t max, char **data, size_t *n, struct err *e);
+/* A path that a user names (fsnamed.c), for a process that has become that user: opens a file or folder, for
+ * reading (O_RDONLY) or as a place only (O_PATH), and fills st. ERR_INVALID: a device or the like, on a file
+ * system that holds no data, or by way of a link of procfs. ERR_UNSUPPORTED: the kernel lacks openat2. */
+struct stat;
+int fs_open_named(int at, const char *path, int flags, struct stat *st, struct err *e);
+/* ERR_INVALID when the file is on procfs, sysfs or another file system that holds no data of users. */
+int fs_check_data(int fd, const char *shown, struct err *e);
 int fs_mkdir_p(const char *path, mode_t mode, struct err *e);
 /* The same; the names of the folders that it makes are durable. */
 int fs_mkdir_durable(const char *path, mode_t mode, struct err *e);

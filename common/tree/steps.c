@@ -50,6 +50,21 @@ int64_t steps_entry(const char *name, size_t n)
 	return last_number(name, n);
 }
 
+int steps_is_later(const char *relpath, int64_t last)
+{
+	const char *slash = strchr(relpath, '/');
+
+	if (last < 0)
+		return 0;
+	if (strncmp(relpath, "algo-", 5) == 0) {
+		if (!slash)
+			return 0;
+		relpath = slash + 1;
+		slash = strchr(relpath, '/');
+	}
+	return !slash && steps_entry(relpath, strlen(relpath)) > last;
+}
+
 static void add_step(struct steps *s, int64_t step)
 {
 	s->found |= step == s->want;

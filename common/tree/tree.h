@@ -44,6 +44,10 @@ typedef int (*tree_skip_fn)(const char *relpath, int is_dir, void *arg);
 int tree_scan(const char *dir, tree_skip_fn skip, void *skip_arg, tree_chunk_fn chunk, void *chunk_arg,
               char **manifest, size_t *manifest_n, char digest[HASH_HEX_SIZE], struct tree_stats *st,
               uint64_t *special, struct err *e);
+/* The same of an open folder, which it takes; shown: its path, for errors. */
+int tree_scan_open(int root, const char *shown, tree_skip_fn skip, void *skip_arg, tree_chunk_fn chunk,
+                   void *chunk_arg, char **manifest, size_t *manifest_n, char digest[HASH_HEX_SIZE],
+                   struct tree_stats *st, uint64_t *special, struct err *e);
 
 struct tree_entry {
 	char type; /* 'd', 'l', 'f' */

@@ -379,14 +379,23 @@ int tree_scan(const char *dir, tree_skip_fn skip, void *skip_arg, tree_chunk_fn 
               char **manifest, size_t *manifest_n, char digest[HASH_HEX_SIZE], struct tree_stats *st,
               uint64_t *special, struct err *e)
 {
-	struct scan s = {.skip = skip, .skip_arg = skip_arg, .chunk = chunk, .chunk_arg = chunk_arg, .e = e};
-	int root = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), walk, rc = -1;
+	int root = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	if (root < 0)
 		return err_sys(e, errno, "cannot open the folder %s", dir);
-	walk = openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return tree_scan_open(root, dir, skip, skip_arg, chunk, chunk_arg, manifest, manifest_n, digest, st,
+	                      special, e);
+}
+
+int tree_scan_open(int root, const char *shown, tree_skip_fn skip, void *skip_arg, tree_chunk_fn chunk,
+                   void *chunk_arg, char **manifest, size_t *manifest_n, char digest[HASH_HEX_SIZE],
+                   struct tree_stats *st, uint64_t *special, struct err *e)
+{
+	struct scan s = {.skip = skip, .skip_arg = skip_arg, .chunk = chunk, .chunk_arg = chunk_arg, .e = e};
+	int walk = openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = -1;
+
 	if (walk < 0)
-		err_sys(e, errno, "cannot open the folder %s", dir);
+		err_sys(e, errno, "cannot open the folder %s", shown);
 	else if (walk_dir(&s, walk, "", 0) == 0) {
 		if (s.n)
 			qsort(s.v, s.n, sizeof(*s.v), by_path);
