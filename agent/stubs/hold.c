@@ -31,6 +31,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
+#include <linux/openat2.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -170,17 +171,25 @@ static void act_as(uid_t uid, gid_t gid, size_t n, const gid_t *groups)
 		die_with("act as account %u", (unsigned)uid);
 }
 
+/* Not by a link of procfs, which leads to whatever a process has open (fsnamed.c). */
+static int open_named(const char *path)
+{
+	struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_MAGICLINKS};
+
+	return (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+}
+
 /* Without leave to go there it is as if it were not there. */
 static int open_linked(const struct plan *p, const char *path)
 {
 	int fd, errnum;
 
 	if (!p->groups)
-		return open_path(path);
+		return open_named(path);
 	act_as(p->uid, p->gid, p->n_groups, p->groups);
 	if (caps_ptrace(0) < 0)
 		die_with("give up the right over other accounts' processes");
-	fd = open_path(path);
+	fd = open_named(path);
 	errnum = errno;
 	act_as(geteuid(), getegid(), 0, NULL);
 	caps_ptrace(1);

@@ -55,6 +55,16 @@ static void make_link(const char *name, const char *to)
 		tap_bail("%s", path);
 }
 
+/* To the same by way of the working folder of whoever follows it. */
+static void link_by_proc(const char *name, const char *to)
+{
+	cleanup_free char *path = in_tmp(name), *target = in_tmp(to),
+	                  *proc = xasprintf("/proc/self/cwd%s", target);
+
+	if (symlink(proc, path) < 0)
+		tap_bail("%s", path);
+}
+
 static void make_files(void)
 {
 	chmod(tap_tmpdir(), 0755);
@@ -73,13 +83,14 @@ static void make_files(void)
 	make_link("mine/file", "closed/inner/secret");
 	make_link("mine/fine", "open");
 	make_link("mine/ours", "group/inner");
+	link_by_proc("mine/proc", "open");
 }
 
 /* As staging leaves it: what the inputs were linked to when it looked. */
 static void list_links(void)
 {
-	static const char *const names[] = {"mine/good", "mine/swapped", "mine/file",   "mine/fine",
-	                                    "mine/ours", "missing",      "mine/file/x", "closed/inner"};
+	static const char *const names[] = {"mine/good", "mine/swapped", "mine/file",    "mine/fine", "mine/ours",
+	                                    "missing",   "mine/file/x",  "closed/inner", "mine/proc"};
 	cleanup_free char *path = xasprintf("%s/links", paths.work);
 	FILE *f = fopen(path, "w");
 
@@ -164,6 +175,8 @@ static void test_links(void)
 	ok(seen(holder, "mine/ours/shared"), "and one that its groups let it into");
 	ok(!seen(holder, "mine/swapped/secret"), "a link into a folder that is closed to it leads nowhere");
 	ok(!seen(holder, "mine/file"), "nor does one to a file there");
+	ok(!seen(holder, "mine/proc/public"),
+	   "nor does a link by way of /proc, which the holder would follow as itself");
 	ok(!seen(holder, "closed/inner/secret"), "nor the name itself, be it the account's home");
 	ok(seen(holder, "run"), "what the agent needs is there");
 	test_closed(holder);
