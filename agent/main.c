@@ -91,7 +91,7 @@ static const struct {
     {"run", "DIR", "folder for volatile files (default: /run/hearth/NAME, or below XDG_RUNTIME_DIR)",
      OPT_RUN},
     {"log-max", "SIZE", "greatest log of one stream that waits on this node (default: 1GiB)", OPT_LOG_MAX},
-    {"libexec", "DIR", "folder of hearth-shim, hearth-rank and hearth-rsh", OPT_LIBEXEC},
+    {"libexec", "DIR", "folder of hearth-shim, hearth-files and the other small programs", OPT_LIBEXEC},
     {"no-namespaces", NULL, "give jobs the host's /tmp and /dev/shm, and no /opt/ml", OPT_NO_NAMESPACES},
     {"allow-setuid", NULL, "let set-uid programs give rights to processes of jobs", OPT_ALLOW_SETUID},
     {"core-files", NULL, "let processes of jobs write core files, which hold their tokens", OPT_CORE_FILES},

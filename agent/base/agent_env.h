@@ -29,7 +29,7 @@ struct agent_config {
 	uint32_t slots; /* 0 = CPUs this process may use */
 	char *kmsg;
 	char *fake_gpus;        /* NULL none; number or file */
-	char *libexec_dir;      /* folder of hearth-shim, hearth-rank, hearth-rsh */
+	char *libexec_dir;      /* folder of hearth-shim, hearth-files and the other small programs */
 	uint32_t min_uid;       /* least uid of an account that runs jobs, but for root */
 	int allow_root;         /* root may run jobs */
 	int no_namespaces;      /* launches see the host's /tmp, /dev/shm and no /opt/ml */

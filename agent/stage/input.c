@@ -90,7 +90,7 @@ static int unpack_archive(struct stage *s, int fd, const char *shown, const char
 	struct child c = {.argv = argv,
 	                  .envp = envp,
 	                  .cwd = dir,
-	                  .user = s->as.needed ? &s->user : NULL,
+	                  .user = s->as_user ? &s->user : NULL,
 	                  .stdin_fd = fd,
 	                  .timeout_ms = UNPACK_MS,
 	                  .output = tar_output,
@@ -133,24 +133,6 @@ static int unpack_below(struct stage *s, int fd, const char *shown, const char *
 /* ---- file:// ---------------------------------------------------------------------------------------------
  */
 
-/* Can the job's account read it? Its kind comes back. */
-static int check_readable(struct stage *s, const char *path, struct stat *st, struct err *e)
-{
-	int fd, rc = 0;
-
-	if (asuser_enter(&s->as, e) < 0)
-		return -1;
-	fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	if (fd < 0 || fstat(fd, st) < 0)
-		rc = err_sys(e, errno, "%s", path);
-	else if (!S_ISREG(st->st_mode) && !S_ISDIR(st->st_mode))
-		rc = err_set(e, ERR_INVALID, "%s: is neither a file nor a folder", path);
-	if (fd >= 0)
-		close(fd);
-	asuser_leave(&s->as);
-	return rc;
-}
-
 static int make_link(struct stage *s, const char *path, int at, const char *link, struct err *e)
 {
 	if (unlinkat(at, link, 0) < 0 && errno != ENOENT &&
@@ -158,21 +140,21 @@ static int make_link(struct stage *s, const char *path, int at, const char *link
 		return err_sys(e, errno, "%s", link);
 	if (symlinkat(path, at, link) < 0)
 		return err_sys(e, errno, "%s", link);
-	if (s->as.needed && fchownat(at, link, s->user.uid, s->user.gid, AT_SYMLINK_NOFOLLOW) < 0)
+	if (s->as_user && fchownat(at, link, s->user.uid, s->user.gid, AT_SYMLINK_NOFOLLOW) < 0)
 		return err_sys(e, errno, "%s: owner", link);
 	strv_add(&s->links, path);
 	return 0;
 }
 
-static int link_file(struct stage *s, const char *path, const char *to, const struct stat *st, struct err *e)
+static int link_file(struct stage *s, const char *path, const char *to, int is_folder, struct err *e)
 {
 	const char *channel = strrchr(to, '/');
 	cleanup_free char *above = xstrndup(to, (size_t)(channel - to));
-	cleanup_close int fd = stage_open_below(s, S_ISDIR(st->st_mode) ? above : to, e);
+	cleanup_close int fd = stage_open_below(s, is_folder ? above : to, e);
 
 	if (fd < 0)
 		return -1;
-	if (S_ISDIR(st->st_mode)) /* the channel itself is the link */
+	if (is_folder) /* the channel itself is the link */
 		return make_link(s, path, fd, channel + 1, e);
 	return make_link(s, path, fd, strrchr(path, '/') + 1, e) < 0 ? -1 : stage_give(s, fd, e);
 }
@@ -180,26 +162,19 @@ static int link_file(struct stage *s, const char *path, const char *to, const st
 static int from_file(struct stage *s, const struct stage_input *in, const char *path, const char *to,
                      struct err *e)
 {
-	struct stat st;
+	struct files_info info;
 	int fd, rc;
 
-	if (check_readable(s, path, &st, e) < 0)
+	if (files_look(s->files, path, &info, e) < 0)
 		return -1;
-	if (in->unpack && S_ISREG(st.st_mode)) {
-		if (asuser_enter(&s->as, e) < 0)
-			return -1;
-		fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-		rc = fd < 0 || fstat(fd, &st) < 0 ? err_sys(e, errno, "%s", path) : 0;
-		if (rc == 0 && !S_ISREG(st.st_mode)) /* it was when it was looked at */
-			rc = err_set(e, ERR_INVALID, "%s: is not a file", path);
-		asuser_leave(&s->as);
-		if (rc == 0)
-			rc = unpack_below(s, fd, path, to, e);
+	if (in->unpack && !info.is_folder) {
+		fd = files_open(s->files, path, e);
+		rc = fd < 0 ? -1 : unpack_below(s, fd, path, to, e);
 		if (fd >= 0)
 			close(fd);
 		return rc;
 	}
-	return in->link ? link_file(s, path, to, &st, e) : stage_files(s, path, to, NULL, e);
+	return in->link ? link_file(s, path, to, info.is_folder, e) : stage_files(s, path, to, -1, e);
 }
 
 /* ---- http(s)
@@ -315,7 +290,7 @@ static int deliver_entry(struct stage *s, const struct stage_input *in, const ch
 	cleanup_free char *data = xasprintf("%s/data", entry_dir), *name = fetch_name(in->uri),
 	                  *shown = fetch_shown(in->uri);
 	struct copy c = {
-	    .step = copy_step, .arg = s, .set_owner = s->as.needed, .uid = s->user.uid, .gid = s->user.gid};
+	    .step = copy_step, .arg = s, .set_owner = s->as_user, .uid = s->user.uid, .gid = s->user.gid};
 	cleanup_close int fd = -1, copied = -1;
 
 	if (in->unpack) {
@@ -341,7 +316,7 @@ static int from_http(struct stage *s, const struct stage_input *in, const char *
 	cleanup_free char *kind = xasprintf("%s/cache/inputs", s->data_dir);
 	/* Per account: an address may hold a password. */
 	cleanup_free char *id =
-	    xasprintf("%s\n%s\n%u", in->uri, in->sha256 ? in->sha256 : "", s->as.needed ? s->user.uid : 0);
+	    xasprintf("%s\n%s\n%u", in->uri, in->sha256 ? in->sha256 : "", s->as_user ? s->user.uid : 0);
 	struct cache_entry c = {.lock_fd = -1};
 	char key[HASH_HEX_SIZE];
 	int rc;

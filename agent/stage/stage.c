@@ -174,7 +174,7 @@ static int stage_resume(struct stage *s)
 	stage_phase(s, "resume", 0);
 	rc = stage_resume_step(s, &e) < 0 ? -1
 	     : strncmp(s->resume, "file://", 7) == 0
-	         ? stage_files(s, s->resume + 7, "checkpoints", stage_later, &e)
+	         ? stage_files(s, s->resume + 7, "checkpoints", s->resume_step, &e)
 	         : stage_tree(s, s->resume, "checkpoints", stage_later, &e);
 	if (rc == 0) {
 		stage_say(s, "checkpoint %.80s is in place", s->resume);
@@ -186,7 +186,7 @@ static int stage_resume(struct stage *s)
 	err_wrap(&e, "checkpoint to resume from");
 	return stage_fail(s,
 	                  strncmp(s->resume, "file://", 7) == 0 &&
-	                          (e.code == ERR_NOT_FOUND || e.code == ERR_DENIED)
+	                          (e.code == ERR_NOT_FOUND || e.code == ERR_DENIED || e.code == ERR_INVALID)
 	                      ? RC_USER_ERROR
 	                      : RC_NONE,
 	                  &e);
@@ -282,7 +282,7 @@ static int open_ml(struct stage *s)
 	s->ml_fd = open(s->ml, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (s->ml_fd < 0 || fstat(s->ml_fd, &st) < 0)
 		err_sys(&e, errno, "%s", s->ml);
-	else if (s->as.needed && (st.st_uid != geteuid() || (st.st_mode & 077)))
+	else if (s->as_user && (st.st_uid != geteuid() || (st.st_mode & 077)))
 		err_set(&e, ERR_CONFLICT, "%s: is open to others before it is filled", s->ml);
 	else
 		return 0;
@@ -296,7 +296,7 @@ static int stage_hand_over(struct stage *s)
 	static const char *const kept[] = {"input/config", "input/data", "input"};
 	struct err e;
 
-	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]) && s->as.needed; i++) {
+	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]) && s->as_user; i++) {
 		cleanup_close int fd = fs_open_below(s->ml_fd, kept[i], O_RDONLY | O_DIRECTORY, 0);
 
 		if (fd < 0)
@@ -307,12 +307,29 @@ static int stage_hand_over(struct stage *s)
 	return stage_give(s, s->ml_fd, &e) < 0 ? stage_fail(s, RC_NONE, &e) : 0;
 }
 
+/* Adds what hearth-files has done. */
+static int count_step(uint64_t bytes, void *arg)
+{
+	struct stage *s = arg;
+
+	s->bytes += bytes;
+	return stage_step(s, bytes);
+}
+
+static void set_total(uint64_t bytes, void *arg)
+{
+	((struct stage *)arg)->total = bytes;
+}
+
 static void run_stage(struct worker *w, void *arg)
 {
 	struct stage *s = arg;
+	const struct files_params files = {
+	    .env = s->env, .user = &s->user, .step = count_step, .total = set_total, .arg = s};
 	int rc;
 
 	s->w = w;
+	s->files = files_create(&files);
 	drop_old(s);
 	rc = open_ml(s);
 	if (rc == 0)
@@ -329,6 +346,8 @@ static void run_stage(struct worker *w, void *arg)
 		rc = stage_hand_over(s);
 	if (rc == 0 && s->requirements)
 		rc = stage_requirements(s);
+	files_destroy(s->files);
+	s->files = NULL;
 	if (!worker_cancelled(w))
 		evict_caches(s);
 }
@@ -355,7 +374,6 @@ static void stage_free(void *arg)
 		free(s->inputs[i].digest);
 	}
 	free(s->inputs);
-	asuser_fini(&s->as);
 	if (s->ml_fd >= 0)
 		close(s->ml_fd);
 	user_fini(&s->user);
@@ -459,7 +477,7 @@ static struct stage *stage_new(struct agent_env *env, struct data_link *b, const
 	s->ops = *ops;
 	s->arg = arg;
 	copy_params(s, p);
-	asuser_init(&s->as, env->is_root, p->user);
+	s->as_user = env->is_root && p->user->uid != 0;
 	return s;
 }
 

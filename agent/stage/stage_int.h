@@ -8,7 +8,7 @@
 #ifndef HEARTH_AGENT_STAGE_STAGE_INT_H
 #define HEARTH_AGENT_STAGE_STAGE_INT_H
 
-#include "agent/base/asuser.h"
+#include "agent/files/files.h"
 #include "agent/stage/cache.h"
 #include "agent/stage/inside.h"
 #include "agent/stage/stage.h"
@@ -34,7 +34,8 @@ struct stage {
 	char *ml_seen; /* of ml, by the job's processes */
 	int ml_fd;     /* thread */
 	struct launch_user user;
-	struct asuser as;
+	int as_user;         /* the agent is root, the account is not: what root makes is given to it */
+	struct files *files; /* thread: for all paths that the job's owner named or may change */
 	char *bundle, *resume, *requirements;
 	char *output; /* folder of output_uri; NULL none */
 	int64_t resume_step;
@@ -72,10 +73,9 @@ int stage_pause(void *arg);                            /* arg: struct stage; a m
 /* A tree of hearthd (digest) into the folder `to` below ml, owned by the job. */
 int stage_tree(struct stage *s, const char *digest, const char *to,
                int (*skip)(const char *relpath, void *arg), struct err *e);
-/* file:// path, read as the job's account, into `to` below ml: contents of a folder, or the file under its
- * name. */
-int stage_files(struct stage *s, const char *path, const char *to,
-                int (*skip)(const char *relpath, void *arg), struct err *e);
+/* file:// path, read by the job's account, into `to` below ml: contents of a folder, or the file under its
+ * name. Entries of steps after `last` stay behind; -1: none does. */
+int stage_files(struct stage *s, const char *path, const char *to, int64_t last, struct err *e);
 /* Descriptor of a folder below ml, made when missing. A new one is the agent's until it is given. */
 int stage_open_below(struct stage *s, const char *to, struct err *e);
 int stage_give(struct stage *s, int fd, struct err *e); /* to the job's account */

@@ -38,7 +38,7 @@ int stage_open_below(struct stage *s, const char *to, struct err *e)
 
 int stage_give(struct stage *s, int fd, struct err *e)
 {
-	if (s->as.needed && fchown(fd, s->user.uid, s->user.gid) < 0)
+	if (s->as_user && fchown(fd, s->user.uid, s->user.gid) < 0)
 		return err_sys(e, errno, "%s: owner", s->ml);
 	return 0;
 }
@@ -158,7 +158,7 @@ static int copy_out(struct stage *s, const char *entry_dir, const char *to,
 	cleanup_close int fd = stage_open_below(s, to, e);
 	struct copy c = {.step = count_step,
 	                 .arg = s,
-	                 .set_owner = s->as.needed,
+	                 .set_owner = s->as_user,
 	                 .uid = s->user.uid,
 	                 .gid = s->user.gid,
 	                 .skip = skip};
@@ -198,32 +198,27 @@ int stage_tree(struct stage *s, const char *digest, const char *to,
 /* ---- files of this node
  * ------------------------------------------------------------------------------------- */
 
-int stage_files(struct stage *s, const char *path, const char *to,
-                int (*skip)(const char *relpath, void *arg), struct err *e)
+int stage_files(struct stage *s, const char *path, const char *to, int64_t last, struct err *e)
 {
-	cleanup_close int fd = stage_open_below(s, to, e);
-	struct copy c = {.step = count_step, .arg = s, .skip = skip};
-	const char *name = strrchr(path, '/');
-	struct stat st;
-	int64_t size;
-	int rc;
+	struct files_copy c = {.path = path, .last = last};
+	cleanup_close int fd = -1;
+	struct files_info info;
 
-	if (fd < 0 || stage_give(s, fd, e) < 0 || asuser_enter(&s->as, e) < 0)
+	if (files_look(s->files, path, &info, e) < 0)
 		return -1;
-	if (stat(path, &st) < 0) {
-		rc = err_sys(e, errno, "%s", path);
-	} else {
-		size = S_ISDIR(st.st_mode) ? fs_tree_bytes(path, NULL) : st.st_size;
-		s->total = size > 0 ? (uint64_t)size : 0;
-		rc = S_ISDIR(st.st_mode) ? 0 : check_room(s, (uint64_t)st.st_size, path, e);
-		if (rc == 0 && stage_left(s, &c.limit) && c.limit == 0)
-			rc = err_set(e, ERR_LIMIT, "the job's disk limit is reached");
-		if (rc == 0)
-			rc = S_ISDIR(st.st_mode) ? copy_into(&c, path, fd, e)
-			                         : copy_tree(&c, path, fd, name && name[1] ? name + 1 : "data", e);
-	}
-	asuser_leave(&s->as);
-	if (rc == 0 && c.special)
+	fd = stage_open_below(s, to, e);
+	if (fd < 0 || stage_give(s, fd, e) < 0)
+		return -1;
+	s->total = info.is_folder ? 0 : info.size_bytes;
+	if (!info.is_folder && check_room(s, info.size_bytes, path, e) < 0)
+		return -1;
+	if (stage_left(s, &c.limit) && c.limit == 0)
+		return err_set(e, ERR_LIMIT, "the job's disk limit is reached");
+	c.to = fd;
+	if (files_copy(s->files, &c, e) < 0)
+		return -1;
+	s->later += c.later;
+	if (c.special)
 		stage_say(s, "%s: %" PRIu64 " sockets, FIFOs or devices were left out", path, c.special);
-	return rc;
+	return 0;
 }

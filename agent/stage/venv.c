@@ -15,7 +15,6 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -32,7 +31,6 @@
  * ---------------------------------------------------------------------------------------- */
 
 struct wanted {
-	char *file; /* below ml/code */
 	char *text;
 	int lines, local, editable; /* local: something of the source tree is meant */
 };
@@ -60,22 +58,12 @@ static void look_at_line(struct wanted *w, const char *line)
 
 static int read_wanted(struct stage *s, struct wanted *w, struct err *e)
 {
-	cleanup_close int fd = -1;
+	cleanup_free char *below = xasprintf("code/%s", s->requirements);
 	char *copy, *save = NULL;
-	struct stat st;
 	size_t n;
-	int rc;
 
-	w->file = xasprintf("%s/code/%s", s->ml, s->requirements);
-	if (asuser_enter(&s->as, e) < 0)
-		return -1;
-	/* The folder is the account's by now, and what it puts there must not hold this thread: no FIFO. */
-	fd = open(w->file, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	rc = fd < 0 || fstat(fd, &st) < 0 ? err_sys(e, errno, "%s", w->file)
-	     : !S_ISREG(st.st_mode)       ? err_set(e, ERR_INVALID, "%s: is not a file", w->file)
-	                                  : fs_read_fd(fd, w->file, TEXT_MAX, &w->text, &n, e);
-	asuser_leave(&s->as);
-	if (rc < 0)
+	/* The folder is the account's by now, and so is whatever the name means. */
+	if (files_read(s->files, s->ml_fd, below, TEXT_MAX, &w->text, &n, e) < 0)
 		return e->code == ERR_NOT_FOUND
 		           ? err_set(e, ERR_NOT_FOUND, "%s is not in the source tree", s->requirements)
 		           : err_wrap(e, "%s", s->requirements);
@@ -101,7 +89,7 @@ static int make_key(struct stage *s, const struct wanted *w, char key[HASH_HEX_S
 		free(version);
 		return -1;
 	}
-	id = xasprintf("venv 1\n%s\n%s\n%u\n%s\n%s\n%s", real, version, s->as.needed ? s->user.uid : 0,
+	id = xasprintf("venv 1\n%s\n%s\n%u\n%s\n%s\n%s", real, version, s->as_user ? s->user.uid : 0,
 	               w->local ? s->bundle : "", w->editable ? s->work : "", w->text);
 	hash_hex(id, strlen(id), key);
 	free(id);
@@ -176,7 +164,6 @@ int stage_requirements(struct stage *s)
 		stage_say(s, "requirements: %s asks for nothing", s->requirements);
 	else if (rc == 0)
 		rc = look_for(s, &w, &e);
-	free(w.file);
 	free(w.text);
 	return rc == 0 ? 0 : venv_fail(s, &e);
 }

@@ -221,7 +221,7 @@ static int close_env(struct build *b, struct err *e)
 {
 	struct stage *s = b->s;
 
-	if (!s->as.needed)
+	if (!s->as_user)
 		return 0;
 	if (close_folder(s, open(b->env_dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), 0, e) < 0)
 		return err_wrap(e, "virtual environment");
@@ -235,7 +235,7 @@ static int build_env(struct build *b, struct err *e)
 	make_env(b);
 	if (mkdir(b->env_dir, 0755) < 0)
 		return err_sys(e, errno, "%s", b->env_dir);
-	if (b->s->as.needed && chown(b->env_dir, b->s->user.uid, b->s->user.gid) < 0)
+	if (b->s->as_user && chown(b->env_dir, b->s->user.uid, b->s->user.gid) < 0)
 		return err_sys(e, errno, "%s: owner", b->env_dir);
 	return install_packages(b, e) < 0 ? -1 : close_env(b, e);
 }

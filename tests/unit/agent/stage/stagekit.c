@@ -36,6 +36,8 @@ void stagekit_start(struct stagekit *k)
 	data_link_ctl_start(&k->ctl);
 	data_link_ctl_env(&k->ctl, &k->env, "agent");
 	k->env.is_root = geteuid() == 0;
+	k->env.cfg.libexec_dir =
+	    xasprintf("%s/agent", getenv("HEARTH_TOP_BUILDDIR") ? getenv("HEARTH_TOP_BUILDDIR") : ".");
 	k->user = (struct launch_user){
 	    .uid = geteuid(), .gid = getegid(), .name = TEXT("me"), .home = TEXT(top), .shell = TEXT("/bin/sh")};
 	if (k->env.is_root) {
@@ -69,6 +71,7 @@ void stagekit_stop(struct stagekit *k)
 	free(k->paths.ml);
 	free(k->paths.ml_seen);
 	data_link_ctl_stop(&k->ctl);
+	free(k->env.cfg.libexec_dir);
 	data_link_ctl_env_fini(&k->env);
 	ends_stop();
 }

@@ -269,6 +269,44 @@ static void test_unreadable(void)
 	like(k.text, "tree/deep/secret: open: Permission denied", "is named");
 }
 
+/* What this process holds open is no way to it: neither by its own numbers nor by a link to them. */
+static void test_procfs(void)
+{
+	static const char *const modes[] = {"", ",\"mode\":\"link\"", ",\"unpack\":true"};
+	cleanup_free char *theirs = in_top("theirs"), *secret = in_top("theirs/secret"), *way = in_top("way");
+	int fd;
+
+	put("theirs/secret", "of another user\n"); /* open to all, in a folder that is closed */
+	if (chmod(theirs, 0700) < 0 || (fd = open(secret, O_RDONLY | O_CLOEXEC)) < 0)
+		tap_bail("%s", secret);
+	for (int i = 0; i < 64; i++) {
+		cleanup_free char *path = xasprintf("input/data/x/%d", i);
+
+		run_inputs("\"inputs\":{\"x\":{\"uri\":\"file:///proc/self/fd/%d\"%s}}", i, modes[i % 3]);
+		is_int(k.rc, -1, path);
+		is_int(k.cls, RC_USER_ERROR, "  is the job's fault");
+		like(k.text, "procfs", "  for a reason");
+		ok(stagekit_owner(&k, path) == (uid_t)-1, "  and nothing is there");
+	}
+	run_inputs("\"inputs\":{\"x\":{\"uri\":\"file:///proc/%d/fd/%d\"}}", (int)getpid(), fd);
+	is_int(k.rc, -1, "by the number of this process");
+	run_inputs("\"inputs\":{\"x\":{\"uri\":\"file:///proc/%d/root%s\"}}", (int)getpid(), secret);
+	is_int(k.rc, -1, "by its root");
+	for (int i = 0; i < 2; i++) {
+		cleanup_free char *to = i ? xasprintf("/proc/%d/fd/%d", (int)getpid(), fd) : xstrdup("/dev/stdin");
+
+		unlink(way);
+		if (symlink(to, way) < 0)
+			tap_bail("%s", way);
+		run_inputs("\"inputs\":{\"x\":{\"uri\":\"file://%s\"}}", way);
+		is_int(k.rc, -1, "by a link of the user's");
+	}
+	run_inputs("\"output_uri\":\"file:///proc/self/cwd/x\"");
+	is_int(k.rc, -1, "nor do results go there");
+	like(k.text, "procfs", "  for a reason");
+	close(fd);
+}
+
 static void test_limits(void)
 {
 	cleanup_free char *file = in_top("big"), *src = in_top("bigsrc"), *digest = NULL,
@@ -603,6 +641,7 @@ int main(void)
 	test_cancel();
 	test_files();
 	test_unreadable();
+	test_procfs();
 	test_limits();
 	test_jobs();
 	test_unpack();

@@ -1,0 +1,43 @@
+/*
+ * serve_int: what the parts of the server share. A handler answers by filling `reply` (an END): numbers from
+ * v[1] on, texts[1], a descriptor (which is then closed here).
+ */
+#ifndef HEARTH_AGENT_FILES_SERVE_INT_H
+#define HEARTH_AGENT_FILES_SERVE_INT_H
+
+#include "agent/files/channel.h"
+
+struct server {
+	struct files_channel channel;
+	uint64_t unsent, looked_us; /* bytes done that the agent does not know yet; last look at the channel */
+	int stopped;                /* the agent wants no more of this request */
+	char digest[65];            /* of a reply */
+};
+
+/* More bytes are done: tells the agent now and then; -1: stop. arg: struct server (copy.h). */
+int server_step(uint64_t bytes, void *arg);
+int server_is_stopped(struct server *s); /* asks the channel */
+int server_send_data(struct server *s, const void *p, size_t n, struct err *e);
+/* The folder `dir` below the request's descriptor. */
+int server_open_below(const struct files_msg *m, const char *dir, struct err *e);
+
+/* serve_paths.c */
+int serve_look(struct server *s, const struct files_msg *m, struct files_msg *reply, struct err *e);
+int serve_open(struct server *s, const struct files_msg *m, struct files_msg *reply, struct err *e);
+int serve_read(struct server *s, const struct files_msg *m, struct files_msg *reply, struct err *e);
+int serve_output(struct server *s, const struct files_msg *m, struct files_msg *reply, struct err *e);
+int serve_steps(struct server *s, const struct files_msg *m, struct files_msg *reply, struct err *e);
+/* Opens the folder of results, which a user names; a missing one is made. */
+int server_open_output(const char *dir, struct err *e);
+
+/* serve_trees.c */
+int serve_copy(struct server *s, const struct files_msg *m, struct files_msg *reply, struct err *e);
+int serve_measure(struct server *s, const struct files_msg *m, struct files_msg *reply, struct err *e);
+int serve_store(struct server *s, const struct files_msg *m, struct files_msg *reply, struct err *e);
+/* 1: the entry `failure` of the folder of outputs, which is not a result. flag: of the request. */
+int server_is_failure(const char *relpath, uint64_t flag);
+
+/* serve_put.c */
+int serve_put(struct server *s, const struct files_msg *m, struct files_msg *reply, struct err *e);
+
+#endif
