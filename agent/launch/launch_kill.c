@@ -262,7 +262,7 @@ void launch_kill(struct launch *l, uint32_t grace_ms, const char *reason)
 	drop_unspawned(l);
 	quit_ranks(l, grace_ms);
 	if (l->state == LAUNCH_PREPARING || !l->procs) {
-		/* PREPARING stays the state: nothing of the user's ran, it ends as FAILED, or as ENDED when it was
+		/* PREPARING stays the state: no rank ran, it ends as FAILED, or as ENDED when it was
 		 * ordered. */
 		launch_save(l, NULL);
 	} else {

@@ -68,6 +68,40 @@ else
 	skip "PyTorch DDP" "no torch"
 fi
 
+# --- requirements: pip runs in the job's container, as the same user -----------------------------------------
+seen=$home/.local/share/hearth/local/node-1/seen # of the agent's folder, which jobs see under its name
+mkdir -p req/pkg
+printf '%s\n' --no-index ./pkg >req/requirements.txt
+echo 'VALUE = 7' >req/pkg/ofours.py
+cat >req/pkg/setup.py <<P
+import os
+from setuptools import setup
+if os.fork() == 0:
+	os.setsid()
+	for fd in range(1, 256): # pip waits for the end of its output
+		try: os.close(fd)
+		except OSError: pass
+	os.execv("/bin/sleep", ["daemon-of-$home", "6000"])
+with open("$seen", "w") as f: print(os.getuid(), os.getcwd(), os.environ["TMPDIR"], len(os.environ["HEARTH_TOKEN_LAUNCH"]) > 8, file=f)
+setup(name="ofours", version="1.0", py_modules=["ofours"])
+P
+requirements() { # as the only rank prints it; what setup.py saw is in \$seen
+	chmod -R a+rX req
+	[ "$(id -u)" -ne 0 ] || chown -R nobody req
+	rm -f "$seen"
+	printf '{"name": "req", "source_dir": "%s/req", "requirements": "requirements.txt", "environment": {"PIP_NO_BUILD_ISOLATION": "0"}, "launcher": "direct", "command": ["python", "-c", "import ofours; print(ofours.VALUE)"]}\n' "$home" >req.json
+	as_user "$jobctl" submit req.json
+}
+if /usr/bin/python3 -c 'import setuptools, pip, venv' 2>/dev/null; then
+	id=$(requirements)
+	ends_well "$id" "a job with requirements"
+	is "$(logs "$id" --rank 0)" 7 "finds them"
+	is "$(cat "$seen")" "$(as_nobody id -u) /opt/ml/code/pkg /tmp True" "setup.py ran in its container, marked"
+	nok "what setup.py left is gone" pgrep -f "daemon-of-$home"
+else
+	skip "requirements" "no pip and setuptools"
+fi
+
 # --- the agent dies, its successor goes on; then a job that ignores TERM is stopped ---------------------
 id=$(submit count '"command": ["/bin/bash", "count.sh", "300"], "launcher": "mpirun"')
 wait_until 30 eval "logs $id | grep -q 'line 20\$'" || diag "job $id did not come to line 20"
@@ -93,4 +127,12 @@ id=$(submit off '"command": ["/bin/sh", "-c", "echo $SM_MODEL_DIR"], "launcher":
 ends_well "$id" "its jobs run, too"
 like "$(logs "$id")" "^$home/.*/ml/model" "with the real paths"
 like "$(logs "$id" --stream system --node 1)" "no private /tmp.*--no-namespaces" "and are told"
+if /usr/bin/python3 -c 'import setuptools, pip, venv' 2>/dev/null; then
+	echo 'VALUE = 8' >req/pkg/ofours.py
+	id=$(requirements)
+	ends_well "$id" "a job with requirements, without a container"
+	is "$(logs "$id" --rank 0)" 8 "finds them, too"
+	like "$(cat "$seen")" "^$(as_nobody id -u) $home/.*/ml/code/pkg $home/.*/tmp True" "setup.py ran under the real paths, marked"
+	nok "what it left is gone, too" pgrep -f "daemon-of-$home"
+fi
 done_testing

@@ -41,6 +41,7 @@ completes() { # JOB DESCRIPTION
 	[ "$(show "$1" .status)" = completed ] || diag "$(show "$1" .reason)" "$(setup_log "$1" | tail -20)"
 }
 
+grouped=0
 # --- a daemon -----------------------------------------------------------------------------------------------
 package stays '
 import os, time
@@ -58,6 +59,10 @@ if os.fork() == 0:
 		os.execv("/bin/sleep", ["daemon-of-setup", "6000"])
 	os._exit(0)
 while not os.path.exists("'"$seen"'/report"): time.sleep(0.05)
+import sysconfig
+# Every python of the environment says where it runs; the one that lists the packages has neither variable.
+with open(sysconfig.get_paths()["purelib"] + "/ours.pth", "w") as f:
+	f.write("import os; open(\"'"$seen"'/pythons\", \"a\").write(\"%s mark=%d %s\\n\" % (\"other\" if {\"SM_MODEL_DIR\", \"VIRTUAL_ENV\"} & set(os.environ) else \"list\", \"HEARTH_TOKEN_LAUNCH\" in os.environ, open(\"/proc/self/cgroup\").read().replace(\"\\n\", \" \") + str(os.path.isdir(\"/opt/ml/model\"))))\n")
 '
 # shellcheck disable=SC2016 # the job's shell expands
 id=$(submit stays 'pgrep -a -f daemon-of-setup | grep -v pgrep | sed s/^/left:/; id -u; python3 -c "import of_stays; print(of_stays.VALUE)"; touch $(dirname $(command -v python3))/changed 2>&1 | tr -d "\n" | tail -c 17; head -c 100 /proc/self/cgroup >/dev/null')
@@ -70,12 +75,20 @@ like "$report" "^mark [0-9a-f]{16}" "with the launch's mark"
 like "$report" "^tmp checkpoints code input model" "in the job's container"
 like "$report" "^NoNewPrivs:	1" "without new privileges"
 if cluster_in host1 grep -q . /proc/self/cgroup && [ -n "$(find /sys/fs/cgroup -maxdepth 3 -type d -name hearth 2>/dev/null | head -n 1)" ]; then
+	grouped=1
 	like "$report" "/hearth/host1-[0-9a-f]{8}/$id\\.1\$" "in the job's control group"
 else
 	skip "the control group of setup.py" "no control groups that can be written to"
 fi
 like "$(setup_log "$id")" "Successfully (built|installed) of_stays|Successfully installed of-stays" "pip's output is in the setup stream"
 is "$(pgrep -f daemon-of-setup)" "" "nothing of it is left on the machine"
+like "$(grep ^list "$seen/pythons")" "^list mark=1 .*True\$" "the list of packages is made in the container, with the mark"
+if [ "$grouped" = 1 ]; then like "$(grep ^list "$seen/pythons")" "/hearth/host1-[0-9a-f]{8}/$id\.1 " "and in the control group"; fi
+listed() {
+	/usr/bin/python3 -c 'import sqlite3, sys
+for row in sqlite3.connect("file:%s?mode=ro" % sys.argv[1], uri=True).execute("SELECT text FROM run_info WHERE job = ? AND kind = ?", (sys.argv[2], "pip")): print(*row)' "$CLUSTER/head/data/hearth.db" "$id"
+}
+like "$(listed)" "of.stays==1.0" "the record of the run has it, although the run was short"
 rm -f "$seen/report"
 id=$(submit stays 'true')
 completes "$id" "a second job uses the environment"
