@@ -184,6 +184,7 @@ static int open_sockets(struct server *s, const struct server_config *c, struct 
 
 	if (listeners_open(&s->listeners, &lc, e) < 0)
 		return -1;
+	auth_set_port(s->api.auth, s->listeners.port);
 	s->api.loopback = s->listeners.loopback;
 	s->api.tls = s->listeners.ssl != NULL;
 	return 0;

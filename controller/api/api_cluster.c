@@ -1,5 +1,5 @@
 /*
- * api_cluster: nodes, join tokens, overview, health, numbers. The state thread knows all of it.
+ * api_cluster: nodes, joining, overview, health, numbers. The state thread knows all of it.
  */
 #include "controller/api/api_cluster.h"
 
@@ -108,31 +108,6 @@ void api_node_rm(struct call *c, struct io *io)
 
 /* ---- joining ---------------------------------------------------------------------------------- */
 
-void api_tokens(struct call *c, struct io *io)
-{
-	static const char *const known[] = {"kind", "ttl_s", NULL};
-	cJSON *body = route_body(c);
-	const char *kind = "join";
-	int64_t ttl = 3600;
-	struct err e;
-
-	if (!body)
-		return;
-	if (json_check_keys(body, "", known, &e) < 0 || json_get_str(body, "", "kind", &kind, &e) < 0 ||
-	    json_get_i64(body, "", "ttl_s", 1, 30 * 86400, &ttl, &e) < 0 ||
-	    (strcmp(kind, "join") != 0 &&
-	     err_set(&e, ERR_UNSUPPORTED, "kind: expected \"join\", got \"%.64s\"", kind) < 0)) {
-		cJSON_Delete(body);
-		call_fail(c, &e);
-		return;
-	}
-	cJSON_DeleteItemFromObjectCaseSensitive(body, "kind");
-	cJSON_DeleteItemFromObjectCaseSensitive(body, "ttl_s");
-	cJSON_AddStringToObject(body, "kind", "join");
-	cJSON_AddNumberToObject(body, "ttl_s", (double)ttl);
-	ask_send(c, io, ask_new(c, REQ_TOKEN, body));
-}
-
 /* A bucket per thread: guessing tokens is hopeless anyway, but each try costs the state thread a turn. */
 static int join_allowed(struct io *io)
 {
@@ -184,20 +159,6 @@ void api_join(struct call *c, struct io *io)
 void api_top(struct call *c, struct io *io)
 {
 	ask_send(c, io, ask_new(c, REQ_TOP, NULL));
-}
-
-void api_whoami(struct call *c, struct io *io)
-{
-	static const char *const roles[] = {"none", "job", "user", "admin"};
-	cJSON *o = cJSON_CreateObject();
-
-	cJSON_AddStringToObject(o, "user", c->who.user);
-	cJSON_AddStringToObject(o, "role", roles[c->who.role]);
-	if (c->who.token_job)
-		json_add_u64(o, "job", c->who.token_job);
-	cJSON_AddStringToObject(o, "cluster", api_of(io)->cluster);
-	cJSON_AddStringToObject(o, "version", PACKAGE_VERSION);
-	call_json(c, 200, o);
 }
 
 static void answer_health(struct call *c, struct io *io, int status, cJSON *body, const struct err *e)

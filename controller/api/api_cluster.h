@@ -15,11 +15,9 @@ void api_node_drain(struct call *c, struct io *io);
 void api_node_resume(struct call *c, struct io *io);
 void api_node_lost(struct call *c, struct io *io);
 void api_node_rm(struct call *c, struct io *io);
-void api_tokens(struct call *c, struct io *io);
 void api_join(struct call *c, struct io *io);
 void api_top(struct call *c, struct io *io);
 void api_health(struct call *c, struct io *io);
-void api_whoami(struct call *c, struct io *io);
 void api_metrics(struct call *c, struct io *io);
 void api_openapi(struct call *c, struct io *io);
 /* api_queues.c */
@@ -46,6 +44,10 @@ void api_reserve_add(struct call *c, struct io *io);
 void api_reserve_set(struct call *c, struct io *io);
 void api_reserve_rm(struct call *c, struct io *io);
 /* api_login.c */
+void api_tokens(struct call *c, struct io *io);
+void api_token_list(struct call *c, struct io *io);
+void api_token_rm(struct call *c, struct io *io);
+void api_whoami(struct call *c, struct io *io);
 void api_login(struct call *c, struct io *io);
 void api_login_link(struct call *c, struct io *io);
 void api_login_turn_in(struct call *c, struct io *io);

@@ -3,6 +3,7 @@
  * that is meant.
  */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/base/clock.h"
@@ -11,6 +12,7 @@
 #include "common/spec/spec.h"
 #include "controller/api/api.h"
 #include "controller/api/thread.h"
+#include "controller/io/ask.h"
 #include "controller/io/state_link.h"
 #include "store/read/find.h"
 
@@ -73,12 +75,25 @@ int api_check_param(const char *name, size_t n, const char *value, struct err *e
 	return str_check_name(value, NODE_NAME_SIZE - 1, "name in the address", e);
 }
 
+/* hearthd records the last use of a token, at most once a minute, and never makes a call wait for it. */
+static void tell_use(const struct call *c, struct io *io)
+{
+	struct request *rq = request_new(REQ_TOKEN_USED);
+
+	rq->user = xstrdup(c->who.user);
+	rq->node = xstrdup(c->who.token_id);
+	rq->body = cJSON_CreateObject();
+	cJSON_AddStringToObject(rq->body, "from", c->peer);
+	ask_tell(io, rq);
+}
+
 static int identify_caller(struct call *c, struct io *io, struct err *e)
 {
 	const struct api *a = api_of(io);
 	struct auth_call call = {
 	    .authorization = call_header(c, "Authorization"),
 	    .cookie = call_header(c, "Cookie"),
+	    .session_key = call_header(c, AUTH_KEY_HEADER),
 	    .host = call_header(c, "Host"),
 	    .origin = call_header(c, "Origin"),
 	    .is_unix = c->is_unix,
@@ -89,7 +104,11 @@ static int identify_caller(struct call *c, struct io *io, struct err *e)
 	    .reader = io->reader,
 	};
 
-	return auth_check_origin(&call, e) < 0 ? -1 : auth_identify(a->auth, io->api->names, &call, &c->who, e);
+	if (auth_check_origin(&call, e) < 0 || auth_identify(a->auth, io->api->names, &call, &c->who, e) < 0)
+		return -1;
+	if (c->who.use_due)
+		tell_use(c, io);
+	return 0;
 }
 
 static const char *login_hint(struct io *io)
@@ -115,30 +134,31 @@ static int resolve_member(struct call *c, struct io *io, struct err *e)
 /* Does the job exist, and may this user touch it? */
 static int check_job(struct call *c, struct io *io, struct err *e)
 {
+	const struct access_caller who = call_who(c);
+	struct access_object on = {.role = c->route->role};
+	char ref[24];
 	struct job_row row;
-	int mine;
+	int rc;
 
 	if (!(c->route->flags & RF_JOB))
 		return 0;
 	if (resolve_member(c, io, e) < 0)
 		return -1;
 	str_parse_u64(c->params[0], &c->target_id); /* checked by api_check_param */
-	if (c->who.role == ROLE_JOB && c->who.token_job != c->target_id)
-		return err_set(e, ERR_DENIED, "a job's token reaches that job only (%" PRIu64 ")", c->who.token_job);
+	snprintf(ref, sizeof(ref), "%" PRIu64, c->target_id);
+	on.job = c->target_id;
+	on.ref = ref;
+	if (access_check(&who, route_action(c->route), &on, e) < 0)
+		return -1;
 	if (c->route->flags & RF_FINDS)
 		return 0;
 	memset(&row, 0, sizeof(row));
 	if (store_job_get(io->reader, c->target_id, &row, e) < 0)
 		return -1;
-	mine = c->who.role == ROLE_ADMIN || c->who.role == ROLE_JOB ||
-	       (row.owner && strcmp(row.owner, c->who.user) == 0);
-	if (!mine && (c->route->flags & RF_WRITE))
-		err_set(e, ERR_DENIED, "job %" PRIu64 " belongs to %s", c->target_id,
-		        row.owner ? row.owner : "nobody");
-	else
-		mine = 1;
+	on.owner = row.owner ? row.owner : "";
+	rc = access_check(&who, route_action(c->route), &on, e);
 	job_row_fini(&row);
-	return mine ? 0 : -1;
+	return rc;
 }
 
 void api_call(struct call *c, void *io)

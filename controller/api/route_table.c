@@ -18,7 +18,7 @@
 
 static const struct route table[] = {
     /* jobs */
-    {HTTP_POST, JOBS, ROLE_JOB, RF_WRITE | RF_SPEC, api_jobs_submit, "", "Submit", "Submitted",
+    {HTTP_POST, JOBS, ROLE_JOB, RF_WRITE | RF_SUBMIT | RF_SPEC, api_jobs_submit, "", "Submit", "Submitted",
      "submit a job"},
     {HTTP_GET, JOBS, ROLE_USER, 0, api_jobs_list,
      "owner:s mine:b status:s name:s text:s experiment:s tag:s before:u limit:u deleted:b members:b array:u",
@@ -90,13 +90,14 @@ static const struct route table[] = {
      NULL, "*", "read one file of an artifact; Range is supported"},
 
     /* content-addressed data */
-    {HTTP_POST, V1 "/blobs/missing", ROLE_JOB, 0, api_blobs_missing, "", "Digests", "Missing",
+    {HTTP_POST, V1 "/blobs/missing", ROLE_JOB, RF_SUBMIT, api_blobs_missing, "", "Digests", "Missing",
      "list those of the given blobs that hearthd does not have"},
     {HTTP_GET, V1 "/blobs/{digest}", ROLE_JOB, RF_STREAM, api_blob_get, "job:u kind:s", NULL, "*",
      "read a blob that is part of a job's artifact of that kind; Range is supported"},
     {HTTP_HEAD, V1 "/blobs/{digest}", ROLE_JOB, 0, api_blob_head, "", NULL, NULL,
      "tell how much of a blob hearthd has: X-Hearth-Offset, and 200 for a whole blob, else 404"},
-    {HTTP_PUT, V1 "/blobs/{digest}", ROLE_JOB, RF_RAW, api_blob_put, "offset:u size:u", "*", "BlobState",
+    {HTTP_PUT, V1 "/blobs/{digest}", ROLE_JOB, RF_RAW | RF_SUBMIT, api_blob_put, "offset:u size:u", "*",
+     "BlobState",
      "store a piece of at most 4 MiB of a blob at an offset; the first piece needs size (of the whole)"},
 
     /* cluster */
@@ -115,8 +116,12 @@ static const struct route table[] = {
      "remove a silent node and revoke its certificate; 409 while it has jobs, unless force confirms that it "
      "is "
      "down"},
-    {HTTP_POST, V1 "/tokens", ROLE_ADMIN, RF_WRITE, api_tokens, "", "TokenRequest", "Token",
-     "make a join token"},
+    {HTTP_GET, V1 "/tokens", ROLE_USER, 0, api_token_list, "", NULL, "TokenList",
+     "list tokens and sessions: one's own; an administrator gets all"},
+    {HTTP_POST, V1 "/tokens", ROLE_USER, RF_WRITE, api_tokens, "", "TokenRequest", "Token",
+     "make a token: for a node to join (administrators), or for a user"},
+    {HTTP_DELETE, V1 "/tokens/{name}", ROLE_USER, RF_WRITE, api_token_rm, "", NULL, "TokenRemoved",
+     "remove a token or end a session, and all that was made with it"},
     {HTTP_POST, V1 "/agents/join", ROLE_NONE, RF_WRITE, api_join, "", "Join", "Joined",
      "join a node: a certificate for a join token"},
     {HTTP_GET, V1 "/stream", ROLE_JOB, RF_STREAM, api_stream, "job:u after:u", NULL, "events",
@@ -167,12 +172,12 @@ static const struct route table[] = {
     {HTTP_GET, V1 "/whoami", ROLE_JOB, 0, api_whoami, "", NULL, "Whoami", "show who the caller is"},
 
     /* the dashboard's login */
-    {HTTP_POST, V1 "/login", ROLE_NONE, RF_WRITE, api_login, "", "Login", "Whoami",
-     "log in: a session cookie for a token"},
+    {HTTP_POST, V1 "/login", ROLE_NONE, RF_WRITE, api_login, "", "Login", "Session",
+     "log in: a session for a token; its cookie opens nothing without its key, which the page sends as "
+     "X-Hearth-Key"},
     {HTTP_POST, V1 "/login-links", ROLE_USER, RF_WRITE, api_login_link, "", NULL, "LoginLink",
      "make an address that logs a browser in, once, within a minute"},
-    {HTTP_POST, V1 "/logout", ROLE_NONE, RF_WRITE, api_logout, "", NULL, NULL,
-     "log out: remove the session cookie"},
+    {HTTP_POST, V1 "/logout", ROLE_NONE, RF_WRITE, api_logout, "", NULL, NULL, "log out: end the session"},
     {HTTP_GET, "/login", ROLE_NONE, 0, api_login_turn_in, "code:s", NULL, NULL, "log in by a login link"},
 
     /* for machines */

@@ -102,6 +102,10 @@ static void on_notice(struct io *io, void *arg)
 
 void api_notice(struct api *a, const struct event_row *ev)
 {
+	/* Before the answer to the change leaves: whoever has it meets no thread that still knows the old token.
+	 */
+	if (strcmp(ev->type, "token_made") == 0 || strcmp(ev->type, "token_removed") == 0)
+		auth_tokens_changed(a->auth);
 	atomic_store(&a->notice_id, ev->id);
 	for (unsigned i = 0; i < a->ios->n; i++) {
 		struct io *io = &a->ios->io[i];

@@ -2,9 +2,10 @@
  * auth: tokens, peer credentials, cookies. All I/O threads share it: after auth_create only the table of
  * used login codes changes, and that is atomic.
  *
- * A signed text is  KIND.ROLE.USERHEX.EXPIRES.NONCE.MAC  with MAC = HMAC-SHA-256 of all before its dot, by a
- * key made at start. A code counts as used by its nonce in a table of slots. A later nonce may replace it in
- * its slot; the code then works again for the rest of its minute, but only for a caller who already has it.
+ * The code of a login link is  c.ROLE.SCOPE.OWN.USERHEX.xACCOUNTHEX.EXPIRES.NONCE.MAC  with MAC =
+ * HMAC-SHA-256 of all before its dot, by a key made at start. A code counts as used by its nonce in a table
+ * of slots. A later nonce may replace it in its slot; the code then works again for the rest of its minute,
+ * but only for a caller who already has it.
  */
 #include "controller/http/auth.h"
 
@@ -25,24 +26,29 @@
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"
 #include "common/os/fsutil.h"
+#include "controller/http/token_cache.h"
 #include "store/read/find.h"
 
-#define TOKEN_MAX  256
-#define CODE_SLOTS 4096
-#define NAMES      256
+#define TOKEN_MAX    256
+#define CODE_SLOTS   4096
+#define NAMES        256
+#define USE_EVERY_US 60000000u /* the use of a token is reported once in that time */
 
 struct auth {
 	char admin_hash[HASH_HEX_SIZE];
 	char admin_user[AUTH_USER_SIZE];
 	const struct accounts *accounts;
+	char cookie[32]; /* its name */
 	char *token_path;
 	char *hint;
 	uint8_t key[32];
 	uint32_t own_uid;
+	_Atomic uint64_t generation;       /* of tokens; from 1 */
 	_Atomic uint64_t used[CODE_SLOTS]; /* nonces of codes that were turned in */
 };
 
 struct auth_names { /* direct-mapped by uid */
+	struct token_cache *tokens;
 	struct {
 		uint32_t uid;
 		int set;
@@ -96,6 +102,8 @@ struct auth *auth_create(const char *data_dir, const char *admin_user, const str
 	a->accounts = accounts;
 	a->own_uid = (uint32_t)geteuid();
 	random_bytes(a->key, sizeof(a->key));
+	atomic_init(&a->generation, 1);
+	auth_set_port(a, 0);
 	if (load_token(a, e) < 0) {
 		auth_destroy(a);
 		return NULL;
@@ -122,11 +130,16 @@ const char *auth_hint(const struct auth *a)
 
 struct auth_names *auth_names_create(void)
 {
-	return xcalloc(1, sizeof(struct auth_names));
+	struct auth_names *n = xcalloc(1, sizeof(*n));
+
+	n->tokens = token_cache_create();
+	return n;
 }
 
 void auth_names_destroy(struct auth_names *n)
 {
+	if (n)
+		token_cache_destroy(n->tokens);
 	free(n);
 }
 
@@ -157,36 +170,107 @@ static int by_uid(struct auth *a, struct auth_names *names, uint32_t uid, struct
 	snprintf(out->user, sizeof(out->user), "%s", name);
 	out->role = uid == 0 || uid == a->own_uid ? ROLE_ADMIN : ROLE_USER;
 	account_of_user(a->accounts, out->user, uid == 0 ? FROM_ROOT : FROM_SOCKET, out->account);
+	out->account_own = uid != 0;
 	return 0;
 }
 
 /* ---- tokens ----------------------------------------------------------------------------------- */
 
-static int by_stored(const struct auth_call *c, const char *hash, struct identity *out, struct err *e)
+/* "read", "submit", "job:17", "admin"; NULL: all that a user may. */
+static int take_scope(const struct token_row *row, struct identity *out)
+{
+	const char *scope = row->scope ? row->scope : "";
+
+	out->role = ROLE_USER;
+	if (strcmp(scope, "read") == 0)
+		out->scope = SCOPE_READ;
+	else if (strcmp(scope, "submit") == 0)
+		out->scope = SCOPE_SUBMIT;
+	else if (strcmp(scope, "admin") == 0)
+		out->role = ROLE_ADMIN;
+	else if (strncmp(scope, "job:", 4) == 0 && row->job)
+		out->role = ROLE_JOB;
+	else if (*scope)
+		return -1;
+	out->token_job = out->role == ROLE_JOB ? row->job : 0;
+	return 0;
+}
+
+static int take_row(const struct token_row *row, int session, struct identity *out, struct err *e)
+{
+	const char *kind = row->kind ? row->kind : "";
+	int rc = 0;
+
+	memset(out, 0, sizeof(*out));
+	if (strcmp(kind, "job") == 0 && row->job && !session) {
+		out->role = ROLE_JOB;
+		out->token_job = row->job;
+	} else if (strcmp(kind, "admin") == 0 && !session) {
+		out->role = ROLE_ADMIN;
+	} else if (strcmp(kind, session ? "session" : "user") == 0) {
+		rc = take_scope(row, out);
+	} else {
+		rc = -1;
+	}
+	if (rc < 0)
+		return err_set(e, ERR_UNAUTHORIZED,
+		               strcmp(kind, "join") == 0 ? "this token only joins a node; the API needs another one"
+		                                         : "unknown token");
+	snprintf(out->user, sizeof(out->user), "%s", row->owner ? row->owner : "");
+	snprintf(out->token_id, sizeof(out->token_id), "%s", row->id ? row->id : "");
+	snprintf(out->account, sizeof(out->account), "%s", row->account ? row->account : "");
+	out->account_own = row->account != NULL;
+	out->expires_us = row->expires_us;
+	return 0;
+}
+
+/* Reads the token into the thread's memory; those of jobs come and go, and are not remembered. */
+static int read_token(const struct auth_call *c, struct token_entry *t, const char *hash, uint64_t generation,
+                      int session, struct err *e)
 {
 	struct token_row row;
+	struct identity who;
+	int rc;
 
 	memset(&row, 0, sizeof(row));
 	if (!c->reader || store_token_get(c->reader, hash, &row, NULL) < 0)
 		return err_set(e, ERR_UNAUTHORIZED, "unknown token");
-	if (row.expires_us && row.expires_us <= c->now_real_us)
-		err_set(e, ERR_UNAUTHORIZED, "this token has expired");
-	else if (row.kind && strcmp(row.kind, "job") == 0 && row.job) {
-		out->role = ROLE_JOB;
-		out->token_job = row.job;
-	} else if (row.kind && strcmp(row.kind, "admin") == 0)
-		out->role = ROLE_ADMIN;
-	else if (row.kind && strcmp(row.kind, "user") == 0)
-		out->role = ROLE_USER;
-	else
-		err_set(e, ERR_UNAUTHORIZED, "this token only joins a node; the API needs another one");
-	if (out->role != ROLE_NONE)
-		snprintf(out->user, sizeof(out->user), "%s", row.owner ? row.owner : "");
+	rc = take_row(&row, session, &who, e);
+	if (rc == 0) {
+		if (strcmp(t->hash, hash) != 0)
+			t->told_us = row.seen_us;
+		memcpy(t->hash, hash, HASH_HEX_SIZE);
+		t->generation = strcmp(row.kind, "job") == 0 ? 0 : generation;
+		t->session = session;
+		t->who = who;
+	}
 	token_row_fini(&row);
-	return out->role == ROLE_NONE ? -1 : 0;
+	return rc;
 }
 
-static int by_token(struct auth *a, const struct auth_call *c, struct identity *out, struct err *e)
+static int by_hash(struct auth *a, struct auth_names *names, const struct auth_call *c, const char *hash,
+                   int session, struct identity *out, struct err *e)
+{
+	uint64_t generation = atomic_load(&a->generation); /* before the store is read */
+	struct token_entry *t = token_cache_slot(names->tokens, hash);
+
+	if ((strcmp(t->hash, hash) != 0 || t->generation != generation || t->session != session) &&
+	    read_token(c, t, hash, generation, session, e) < 0)
+		return -1;
+	if (t->who.expires_us && t->who.expires_us <= c->now_real_us)
+		return err_set(e, ERR_UNAUTHORIZED, "this token has expired");
+	*out = t->who;
+	if (t->generation && t->told_us + USE_EVERY_US <= c->now_real_us) {
+		t->told_us = c->now_real_us;
+		out->use_due = 1;
+	}
+	if (!out->account_own)
+		account_of_user(a->accounts, out->user, FROM_TCP, out->account);
+	return 0;
+}
+
+static int by_bearer(struct auth *a, struct auth_names *names, const struct auth_call *c,
+                     struct identity *out, struct err *e)
 {
 	const char *t = c->authorization;
 	char hash[HASH_HEX_SIZE];
@@ -200,20 +284,27 @@ static int by_token(struct auth *a, const struct auth_call *c, struct identity *
 	if (n == 0 || n > TOKEN_MAX)
 		return err_set(e, ERR_UNAUTHORIZED, "unknown token");
 	hash_hex(t, n, hash);
-	if (const_time_equal(hash, a->admin_hash, HASH_HEX_SIZE)) {
-		snprintf(out->user, sizeof(out->user), "%s", a->admin_user);
-		out->role = ROLE_ADMIN;
-		return 0;
-	}
-	return by_stored(c, hash, out, e);
-}
-
-static int by_bearer(struct auth *a, const struct auth_call *c, struct identity *out, struct err *e)
-{
-	if (by_token(a, c, out, e) < 0)
-		return -1;
+	if (!const_time_equal(hash, a->admin_hash, HASH_HEX_SIZE))
+		return by_hash(a, names, c, hash, 0, out, e);
+	snprintf(out->user, sizeof(out->user), "%s", a->admin_user);
+	out->role = ROLE_ADMIN;
 	account_of_user(a->accounts, out->user, FROM_TCP, out->account);
 	return 0;
+}
+
+void auth_set_port(struct auth *a, unsigned port)
+{
+	snprintf(a->cookie, sizeof(a->cookie), AUTH_COOKIE "_%u", port);
+}
+
+const char *auth_cookie_name(const struct auth *a)
+{
+	return a->cookie;
+}
+
+void auth_tokens_changed(struct auth *a)
+{
+	atomic_fetch_add(&a->generation, 1);
 }
 
 /* ---- signed texts ----------------------------------------------------------------------------- */
@@ -227,14 +318,16 @@ static void mac_of(const struct auth *a, const char *text, size_t n, char out[HA
 	str_hex(mac, HASH_BYTES, out);
 }
 
-char *auth_sign(struct auth *a, char kind, const struct identity *who, uint64_t expires_real_us)
+char *auth_sign(struct auth *a, const struct identity *who, uint64_t expires_real_us)
 {
-	char user[2 * AUTH_USER_SIZE + 1], nonce[17], mac[HASH_HEX_SIZE];
+	char user[2 * AUTH_USER_SIZE + 1], account[2 * ACCOUNT_NAME_SIZE + 1], nonce[17], mac[HASH_HEX_SIZE];
 	cleanup_free char *text = NULL;
 
 	str_hex((const uint8_t *)who->user, strlen(who->user), user);
+	str_hex((const uint8_t *)who->account, strlen(who->account), account);
 	random_hex(nonce, 16);
-	text = xasprintf("%c.%d.%s.%" PRIu64 ".%s", kind, (int)who->role, user, expires_real_us, nonce);
+	text = xasprintf("c.%d.%d.%d.%s.x%s.%" PRIu64 ".%s", (int)who->role, (int)who->scope, who->account_own,
+	                 user, account, expires_real_us, nonce);
 	mac_of(a, text, strlen(text), mac);
 	return xasprintf("%s.%s", text, mac);
 }
@@ -246,69 +339,99 @@ static int use_up(struct auth *a, const char *nonce)
 	return v == 0 || atomic_exchange(&a->used[v % CODE_SLOTS], v) == v ? -1 : 0;
 }
 
-int auth_verify(struct auth *a, char kind, const char *text, uint64_t now_real_us, struct identity *out,
-                struct err *e)
+static int hex_text(const char *hex, char *out, size_t out_size)
 {
-	const char *dot = strrchr(text, '.');
-	char mac[HASH_HEX_SIZE], user[2 * AUTH_USER_SIZE + 1], nonce[17], k;
-	uint64_t expires;
-	size_t n;
-	int role, end = 0;
+	size_t n = strlen(hex) / 2;
 
-	if (!dot || strlen(dot + 1) != HASH_HEX_SIZE - 1 || strlen(text) > 512)
-		return err_set(e, ERR_UNAUTHORIZED, "invalid session; log in again");
-	mac_of(a, text, (size_t)(dot - text), mac);
-	if (!const_time_equal(mac, dot + 1, HASH_HEX_SIZE - 1) ||
-	    sscanf(text, "%c.%d.%256[0-9a-f].%" SCNu64 ".%16[0-9a-f].%n", &k, &role, user, &expires, nonce,
-	           &end) != 5 ||
-	    k != kind || (role != ROLE_USER && role != ROLE_ADMIN))
-		return err_set(e, ERR_UNAUTHORIZED,
-		               "invalid session; log in again (a restart of hearthd ends every session)");
-	if (expires <= now_real_us)
-		return err_set(e, ERR_UNAUTHORIZED, "this session has expired; log in again");
-	if (kind == 'c' && use_up(a, nonce) < 0)
-		return err_set(e, ERR_UNAUTHORIZED, "this login link was already used");
-	n = strlen(user) / 2;
-	if (n >= AUTH_USER_SIZE || str_unhex(user, (uint8_t *)out->user, n) < 0)
-		return err_set(e, ERR_UNAUTHORIZED, "invalid session; log in again");
-	out->user[n] = '\0';
-	out->role = (enum user_role)role;
+	if (n >= out_size || str_unhex(hex, (uint8_t *)out, n) < 0)
+		return -1;
+	out[n] = '\0';
 	return 0;
 }
 
-/* Value of our cookie in a Cookie header, malloc'ed; NULL none. */
-static char *cookie_value(const char *header)
+static int take_code(const char *text, struct identity *out, uint64_t *expires, char nonce[17])
 {
-	size_t n = strlen(AUTH_COOKIE);
+	char user[2 * AUTH_USER_SIZE + 1], account[2 * ACCOUNT_NAME_SIZE + 1] = "";
+	int role, scope, own, end = 0;
+	const char *x = strstr(text, ".x");
+
+	/* An empty account leaves nothing for %[ to match, so the two halves are read one after the other. */
+	if (sscanf(text, "c.%d.%d.%d.%256[0-9a-f].x%n", &role, &scope, &own, user, &end) != 4 || !end || !x)
+		return -1;
+	text += end;
+	if (*text != '.' && sscanf(text, "%128[0-9a-f]", account) != 1)
+		return -1;
+	text += strlen(account);
+	if (sscanf(text, ".%" SCNu64 ".%16[0-9a-f].", expires, nonce) != 2 ||
+	    (role != ROLE_USER && role != ROLE_ADMIN) || scope < SCOPE_ALL || scope > SCOPE_SUBMIT)
+		return -1;
+	memset(out, 0, sizeof(*out));
+	out->role = (enum user_role)role;
+	out->scope = (enum token_scope)scope;
+	out->account_own = own != 0;
+	return hex_text(user, out->user, sizeof(out->user)) < 0 ||
+	               hex_text(account, out->account, sizeof(out->account)) < 0
+	           ? -1
+	           : 0;
+}
+
+int auth_verify(struct auth *a, const char *text, uint64_t now_real_us, struct identity *out, struct err *e)
+{
+	const char *dot = strrchr(text, '.');
+	char mac[HASH_HEX_SIZE], nonce[17];
+	uint64_t expires;
+
+	if (!dot || strlen(dot + 1) != HASH_HEX_SIZE - 1 || strlen(text) > 1024)
+		return err_set(e, ERR_UNAUTHORIZED, "invalid login link");
+	mac_of(a, text, (size_t)(dot - text), mac);
+	if (!const_time_equal(mac, dot + 1, HASH_HEX_SIZE - 1) || take_code(text, out, &expires, nonce) < 0)
+		return err_set(e, ERR_UNAUTHORIZED, "invalid login link (a restart of hearthd ends every link)");
+	if (expires <= now_real_us)
+		return err_set(e, ERR_UNAUTHORIZED, "this login link has expired");
+	if (use_up(a, nonce) < 0)
+		return err_set(e, ERR_UNAUTHORIZED, "this login link was already used");
+	return 0;
+}
+
+/* Value of that cookie in a Cookie header, malloc'ed; NULL none. */
+static char *cookie_value(const char *name, const char *header)
+{
+	size_t n = strlen(name);
 
 	while (header && *header) {
 		header += strspn(header, " ;");
-		if (strncmp(header, AUTH_COOKIE "=", n + 1) == 0)
+		if (strncmp(header, name, n) == 0 && header[n] == '=')
 			return xstrndup(header + n + 1, strcspn(header + n + 1, "; "));
 		header = strchr(header, ';');
 	}
 	return NULL;
 }
 
+/* A stale session must not lock its owner out of the login page: it counts as nothing. */
+static void by_session(struct auth *a, struct auth_names *names, const struct auth_call *c,
+                       struct identity *out)
+{
+	cleanup_free char *cookie = cookie_value(a->cookie, c->cookie), *both = NULL;
+	char hash[HASH_HEX_SIZE];
+
+	if (!cookie || !c->session_key || strlen(cookie) > TOKEN_MAX || strlen(c->session_key) > TOKEN_MAX)
+		return;
+	both = xasprintf("%s.%s", cookie, c->session_key);
+	hash_hex(both, strlen(both), hash);
+	if (by_hash(a, names, c, hash, 1, out, NULL) < 0)
+		memset(out, 0, sizeof(*out));
+}
+
 int auth_identify(struct auth *a, struct auth_names *names, const struct auth_call *c, struct identity *out,
                   struct err *e)
 {
-	cleanup_free char *cookie = NULL;
-
 	memset(out, 0, sizeof(*out));
+	/* A token wins over the socket: a rank of root's job is not an administrator. */
 	if (c->authorization)
-		return by_bearer(a, c, out,
-		                 e); /* a token wins over the socket: a rank of root's job is not an administrator */
+		return by_bearer(a, names, c, out, e);
 	if (c->is_unix)
 		return by_uid(a, names, c->uid, out, e);
-	cookie = cookie_value(c->cookie);
-	if (!cookie)
-		return 0;
-	/* A stale cookie must not lock its owner out of the login page: it counts as nothing. */
-	if (auth_verify(a, 's', cookie, c->now_real_us, out, NULL) < 0)
-		memset(out, 0, sizeof(*out));
-	else
-		account_of_user(a->accounts, out->user, FROM_TCP, out->account);
+	by_session(a, names, c, out);
 	return 0;
 }
 

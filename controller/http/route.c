@@ -297,8 +297,9 @@ static void log_audit(struct call *c, int status)
 {
 	if (!c->route || !(c->route->flags & RF_WRITE))
 		return;
-	log_info("event=audit user=%s role=%d from=%s method=%s path=%s status=%d", c->who.user, (int)c->who.role,
-	         c->peer, http_method_name(c->method), c->path, status);
+	log_info("event=audit user=%s role=%d token=%s from=%s method=%s path=%s status=%d", c->who.user,
+	         (int)c->who.role, *c->who.token_id ? c->who.token_id : "none", c->peer,
+	         http_method_name(c->method), c->path, status);
 }
 
 static const struct route *find_route(const struct router *r, struct call *c, struct err *e,
@@ -333,18 +334,29 @@ static const struct route *find_route(const struct router *r, struct call *c, st
 	return found;
 }
 
+enum access_action route_action(const struct route *r)
+{
+	if (r->flags & RF_SUBMIT)
+		return ACCESS_SUBMIT;
+	return r->flags & RF_WRITE || (r->method != HTTP_GET && r->method != HTTP_HEAD) ? ACCESS_CHANGE
+	                                                                                : ACCESS_READ;
+}
+
+struct access_caller call_who(const struct call *c)
+{
+	return (struct access_caller){
+	    .user = c->who.user, .role = c->who.role, .scope = c->who.scope, .token_job = c->who.token_job};
+}
+
 static int check_caller(const struct router *r, struct call *c, struct io *io, struct err *e)
 {
+	const struct access_object on = {.role = c->route->role};
+	struct access_caller who;
+
 	if (r->identify(c, io, e) < 0)
 		return -1;
-	if (c->who.role == ROLE_NONE && c->route->role != ROLE_NONE)
-		return err_set(e, ERR_UNAUTHORIZED,
-		               "log in first: no token came with the request (Authorization: Bearer TOKEN)");
-	if (c->who.role < c->route->role)
-		return err_set(e, ERR_DENIED,
-		               c->who.role == ROLE_JOB ? "a job's token is not enough for this"
-		                                       : "only an administrator may do this");
-	return 0;
+	who = call_who(c);
+	return access_check(&who, route_action(c->route), &on, e);
 }
 
 static int check_body(const struct router *r, const struct call *c, struct err *e)

@@ -18,10 +18,11 @@ struct io; /* the thread that serves the call, for its handler; opaque here */
 enum route_flags {
 	/* Changes something, or opens a way into a job: audited, Idempotency-Key, of a job its owner's only. */
 	RF_WRITE = 1,
-	RF_LATER = 2,  /* named by the contract, not built yet: 501 */
-	RF_RAW = 4,    /* body is not JSON */
-	RF_STREAM = 8, /* may go on for ever */
-	RF_OWN = 256,  /* the first of the bits that have a meaning for the table's owner only */
+	RF_LATER = 2,   /* named by the contract, not built yet: 501 */
+	RF_RAW = 4,     /* body is not JSON */
+	RF_STREAM = 8,  /* may go on for ever */
+	RF_SUBMIT = 16, /* belongs to a submit: a token that may only submit is enough */
+	RF_OWN = 256,   /* the first of the bits that have a meaning for the table's owner only */
 };
 
 struct route {
@@ -52,6 +53,10 @@ struct router {
 	int (*check_target)(struct call *c, struct io *io, struct err *e);
 };
 void route_dispatch(const struct router *r, struct call *c, struct io *io);
+
+/* What a call of the route does, and who makes this one, for access_check. */
+enum access_action route_action(const struct route *r);
+struct access_caller call_who(const struct call *c);
 
 /* Read checked parameters. */
 const char *query_str(const struct call *c, const char *name); /* NULL absent */

@@ -122,6 +122,9 @@ struct request *ask_new(struct call *c, enum request_op op, cJSON *body)
 
 	rq->user = xstrdup(c->who.user);
 	rq->account = xstrdup(c->who.account);
+	rq->account_own = c->who.account_own;
+	rq->token_id = xstrdup(c->who.token_id);
+	rq->token_expires_us = c->who.expires_us;
 	rq->role = c->who.role;
 	rq->token_job = c->who.token_job;
 	rq->job = c->target_id;
@@ -186,6 +189,26 @@ void ask_send_cb(struct call *c, struct io *io, struct request *rq, ask_fn fn)
 void ask_send(struct call *c, struct io *io, struct request *rq)
 {
 	ask_send_cb(c, io, rq, answer_call);
+}
+
+/* State thread. */
+static void drop_reply(struct request *rq, int status, cJSON *body, const struct err *e)
+{
+	(void)status;
+	(void)e;
+	cJSON_Delete(body);
+	request_free(rq);
+}
+
+void ask_tell(struct io *io, struct request *rq)
+{
+	struct to_state *m = xcalloc(1, sizeof(*m));
+
+	rq->reply = drop_reply;
+	m->kind = TS_REQUEST;
+	m->rq = rq;
+	if (state_link_send(io->asks->link, m) < 0)
+		to_state_free(m);
 }
 
 /* ---- life ------------------------------------------------------------------------------------- */

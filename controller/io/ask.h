@@ -31,5 +31,7 @@ void ask_send(struct call *c, struct io *io, struct request *rq);
  * (call_open). */
 typedef void (*ask_fn)(struct call *c, struct io *io, int status, cJSON *body, const struct err *e);
 void ask_send_cb(struct call *c, struct io *io, struct request *rq, ask_fn fn);
+/* Sends a request of no call, whose answer nobody reads; a full channel drops it. Takes rq. */
+void ask_tell(struct io *io, struct request *rq);
 
 #endif

@@ -12,6 +12,7 @@
 #include "common/base/json.h"
 
 #define P(id, name) name,
+const char *const token_kind_names[] = {"join", "user", "session", NULL};
 const char *const budget_period_names[] = {BUDGET_PERIODS(P)};
 const char *const budget_action_names[] = {BUDGET_ACTIONS(P)};
 const char *const reserve_state_names[] = {RESERVE_STATES(P)};
@@ -140,8 +141,13 @@ static void token_rec_fini(struct token_rec *t)
 {
 	free(t->owner);
 	free(t->node);
+	free(t->scope);
+	free(t->account);
+	free(t->note);
+	free(t->parent);
 	free(t->secret_hash);
 	free(t->request);
+	free(t->seen_from);
 }
 
 static void rec_free(struct cluster_rec *r)
@@ -332,10 +338,18 @@ static void apply_node_removed(struct ctx *x)
 static void apply_token_made(struct ctx *x)
 {
 	struct token_rec *t = (struct token_rec *)x->rec;
+	int kind = name_find(token_kind_names, N_TOKEN_KIND, data_text(x, "kind") ? data_text(x, "kind") : "");
+	uint64_t ttl_us = data_whole(x, "ttl_s") * 1000000;
 
-	rec_set(&t->owner, data_text(x, "by"));
+	t->kind = kind < 0 ? TOKEN_JOIN : (enum token_kind)kind;
+	rec_set(&t->owner, data_text(x, t->kind == TOKEN_JOIN ? "by" : "user"));
+	rec_set(&t->scope, data_text(x, "scope"));
+	rec_set(&t->account, data_text(x, "account"));
+	rec_set(&t->note, data_text(x, "note"));
+	rec_set(&t->parent, data_text(x, "made_with"));
+	t->job = data_whole(x, "job");
 	t->created_us = x->at_us;
-	t->expires_us = x->at_us + data_whole(x, "ttl_s") * 1000000;
+	t->expires_us = ttl_us || t->kind == TOKEN_JOIN ? x->at_us + ttl_us : 0;
 }
 
 /* ---- queues and quotas ----------------------------------------------------------------------- */

@@ -53,12 +53,19 @@ struct node_rec {
 	char *inventory; /* JSON; NULL none */
 };
 
-struct token_rec { /* join tokens only */
+enum token_kind { TOKEN_JOIN, TOKEN_USER, TOKEN_SESSION, N_TOKEN_KIND };
+extern const char *const token_kind_names[]; /* NULL-terminated */
+
+struct token_rec { /* tokens of jobs have no record: their attempts have them */
 	struct cluster_rec head;
-	char *owner, *node; /* node: the one that used the token; NULL none */
-	uint64_t created_us, expires_us, used_us;
-	/* In no event: SHA-256 of the secret; digest of the request that used the token. */
-	char *secret_hash, *request;
+	enum token_kind kind;
+	char *owner, *node; /* owner: the user; who made a join token. node: the one that used it; NULL none */
+	char *scope, *account, *note, *parent;    /* as in struct token_row; parent: made_with */
+	uint64_t job;                             /* of the scope job:ID */
+	uint64_t created_us, expires_us, used_us; /* expires_us 0: never */
+	/* In no event: SHA-256 of the secret; digest of the request that used a join token; the last use. */
+	char *secret_hash, *request, *seen_from;
+	uint64_t seen_us;
 };
 
 struct queue_rec { /* a queue, or a user in one: "research/@ada" */

@@ -60,16 +60,25 @@ static struct cluster_rec *load_node(struct cluster *c, const struct node_row *r
 
 static struct cluster_rec *load_token(struct cluster *c, const struct token_row *row)
 {
+	int kind = name_find(token_kind_names, N_TOKEN_KIND, row->kind ? row->kind : "");
 	struct token_rec *t;
 	const char *blank;
 
-	if (!row->secret_hash || strcmp(row->kind ? row->kind : "", "join") != 0)
-		return NULL; /* HTTP looks up the others */
+	if (!row->secret_hash || kind < 0)
+		return NULL; /* of jobs; HTTP looks them up */
 	t = load_rec(c, CLUSTER_TOKEN, row->id);
 	if (!t)
 		return NULL;
+	t->kind = (enum token_kind)kind;
 	rec_set(&t->secret_hash, row->secret_hash);
 	rec_set(&t->owner, row->owner);
+	rec_set(&t->scope, row->scope);
+	rec_set(&t->account, row->account);
+	rec_set(&t->note, row->note);
+	rec_set(&t->parent, row->made_with);
+	rec_set(&t->seen_from, row->seen_from);
+	t->seen_us = row->seen_us;
+	t->job = row->job;
 	t->created_us = row->created_us;
 	t->expires_us = row->expires_us;
 	t->used_us = row->used_us;
@@ -189,9 +198,16 @@ static void make_token(const struct token_rec *t, struct cluster_row *out)
 		out->own = xasprintf("%s %s", t->node, t->request ? t->request : "");
 	out->token = (struct token_row){
 	    .id = t->head.name,
-	    .kind = lend_text("join"),
+	    .kind = lend_text(token_kind_names[t->kind]),
 	    .secret_hash = lend_text(t->secret_hash),
 	    .owner = lend_text(t->owner),
+	    .job = t->job,
+	    .scope = lend_text(t->scope),
+	    .account = lend_text(t->account),
+	    .note = lend_text(t->note),
+	    .made_with = lend_text(t->parent),
+	    .seen_us = t->seen_us,
+	    .seen_from = lend_text(t->seen_from),
 	    .created_us = t->created_us,
 	    .expires_us = t->expires_us,
 	    .used_us = t->used_us,

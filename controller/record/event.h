@@ -83,7 +83,8 @@
 	E(EV_BUDGET_REMOVED, "budget_removed", BUDGET, NEEDS, remove) \
 	E(EV_BUDGET_USED_UP, "budget_used_up", BUDGET, NEEDS, nothing) /* closes the queue or user */ \
 	E(EV_BUDGET_OPEN, "budget_open", BUDGET, NEEDS, nothing) /* a new period, or a greater budget */ \
-	E(EV_TOKEN_MADE, "token_made", TOKEN, MAKES, token_made) \
+	E(EV_TOKEN_MADE, "token_made", TOKEN, MAKES, token_made) /* to join, of a user, a session */ \
+	E(EV_TOKEN_REMOVED, "token_removed", TOKEN, NEEDS, remove) /* or the end of a session */ \
 	E(EV_INCARNATION, "incarnation", NONE, NEEDS, nothing) /* the database was put back; changes no record */
 
 enum event_type {

@@ -363,7 +363,7 @@ static int node_differs(const struct node_rec *r, const struct node_row *row, ch
 
 static int token_differs(const struct token_rec *t, const struct token_row *row, char *why, size_t n)
 {
-	uint64_t ttl_us = t->expires_us - t->created_us;
+	uint64_t ttl_us = t->expires_us ? t->expires_us - t->created_us : 0;
 	size_t len = t->node ? strlen(t->node) : 0;
 
 	if (!same_text(t->owner, row->owner))
@@ -371,7 +371,13 @@ static int token_differs(const struct token_rec *t, const struct token_row *row,
 		               t->owner ? t->owner : "", row->owner ? row->owner : "");
 	if (time_differs("made_us", t->created_us, row->created_us, why, n) < 0)
 		return -1;
-	if (!times_near(row->created_us + ttl_us, row->expires_us))
+	if (text_differs("kind", token_kind_names[t->kind], row->kind, why, n) < 0 ||
+	    text_differs("scope", t->scope, row->scope, why, n) < 0 ||
+	    text_differs("account", t->account, row->account, why, n) < 0 ||
+	    text_differs("note", t->note, row->note, why, n) < 0 ||
+	    text_differs("made_with", t->parent, row->made_with, why, n) < 0)
+		return -1;
+	if (!times_near(ttl_us ? row->created_us + ttl_us : 0, row->expires_us))
 		return say_why(why, n,
 		               "events give %" PRIu64 " s from %" PRIu64 ", the row has %" PRIu64 " to %" PRIu64,
 		               ttl_us / 1000000, t->created_us, row->created_us, row->expires_us);
@@ -458,8 +464,8 @@ static int cluster_row_differs(struct cluster_replay *p, const struct store_clus
 	struct cluster_rec *r;
 	int rc;
 
-	if (row->token && !same_text(row->token->kind, "join"))
-		return 0; /* tokens of people have no events */
+	if (row->token && name_find(token_kind_names, N_TOKEN_KIND, row->token->kind ? row->token->kind : "") < 0)
+		return 0; /* tokens of jobs: their attempts' events tell of them */
 	r = rec_of_row(p, kind, name, why, n);
 	if (!r)
 		return -1;

@@ -12,4 +12,8 @@
 REQUEST_OPS(R) /* controller/state/request_table.h */
 #undef R
 
+/* Kinds of REQ_TOKEN (user_tokens_req.c). */
+void make_user_token(struct core *c, struct request *rq);
+void make_session(struct core *c, struct request *rq);
+
 #endif

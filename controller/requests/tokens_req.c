@@ -38,13 +38,13 @@ static void forget_expired(struct core *c)
 	struct cluster_rec *r, *tmp;
 
 	HASH_ITER (hh, c->records.all[CLUSTER_TOKEN], r, tmp)
-		if (((struct token_rec *)r)->expires_us <= now_real(c) && !r->changed)
+		if (((struct token_rec *)r)->expires_us && ((struct token_rec *)r)->expires_us <= now_real(c) &&
+		    !r->changed)
 			cluster_forget(&c->records, r);
 }
 
-void req_token(struct core *c, struct request *rq)
+static void make_join_token(struct core *c, struct request *rq)
 {
-	const char *kind = "join";
 	int64_t ttl = JOIN_TTL_S;
 	uint8_t raw[16];
 	char secret[33], hash[HASH_HEX_SIZE], id[17], at[CLOCK_RFC3339_SIZE];
@@ -53,16 +53,14 @@ void req_token(struct core *c, struct request *rq)
 	struct err e;
 	cJSON *d, *body;
 
-	if (json_get_str(rq->body, "", "kind", &kind, &e) < 0 ||
-	    json_get_i64(rq->body, "", "ttl_s", 1, 30 * 86400, &ttl, &e) < 0) {
+	if (json_get_i64(rq->body, "", "ttl_s", 1, 30 * 86400, &ttl, &e) < 0) {
 		reply_err(c, rq, &e);
 		return;
 	}
-	if (strcmp(kind, "join") != 0) {
-		reply_fail(c, rq, ERR_UNSUPPORTED, "kind: only tokens of kind \"join\" can be made yet");
+	if (rq->role != ROLE_ADMIN) {
+		reply_fail(c, rq, ERR_DENIED, "only an administrator makes tokens for nodes");
 		return;
 	}
-	forget_expired(c);
 	c->io.random(raw, sizeof(raw), c->io.arg);
 	str_hex(raw, sizeof(raw), secret);
 	hash_hex(secret, 32, hash);
@@ -86,6 +84,24 @@ void req_token(struct core *c, struct request *rq)
 	free(text);
 }
 
+void req_token(struct core *c, struct request *rq)
+{
+	const char *kind = "join";
+	struct err e;
+
+	forget_expired(c);
+	if (json_get_str(rq->body, "", "kind", &kind, &e) < 0)
+		reply_err(c, rq, &e);
+	else if (strcmp(kind, "user") == 0)
+		make_user_token(c, rq);
+	else if (strcmp(kind, "session") == 0)
+		make_session(c, rq);
+	else if (strcmp(kind, "join") == 0)
+		make_join_token(c, rq);
+	else
+		reply_fail(c, rq, ERR_INVALID, "kind: \"%.40s\": expected join or user", kind);
+}
+
 /* ---- joining --------------------------------------------------------------------------------- */
 
 static struct token_rec *token_of_text(struct core *c, const char *text, struct err *e)
@@ -98,7 +114,7 @@ static struct token_rec *token_of_text(struct core *c, const char *text, struct 
 	for (struct cluster_rec *r = c->records.all[CLUSTER_TOKEN]; r; r = r->hh.next) {
 		struct token_rec *t = (struct token_rec *)r;
 
-		if (t->secret_hash && strcmp(t->secret_hash, hash) == 0)
+		if (t->kind == TOKEN_JOIN && t->secret_hash && strcmp(t->secret_hash, hash) == 0)
 			return t;
 	}
 	err_set(e, ERR_UNAUTHORIZED,

@@ -20,6 +20,7 @@ void request_free(struct request *rq)
 	free(rq->user);
 	free(rq->account);
 	free(rq->owner);
+	free(rq->token_id);
 	free(rq->node);
 	free(rq->text);
 	free(rq->idem_key);

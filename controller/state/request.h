@@ -34,6 +34,9 @@ struct request {
 	    *account; /* Unix account that runs jobs of this user; "": none; NULL: the one with the user's name */
 	char *owner;  /* CLONE: who owns the new job; NULL: the user */
 	uint64_t token_job;              /* of ROLE_JOB: the job whose token it is */
+	char *token_id;                  /* of the token that brings the request; NULL none */
+	uint64_t token_expires_us;       /* 0 never */
+	int account_own;                 /* account is the user's own, not one of run_as */
 	uint64_t job;                    /* 0 none */
 	char *node;                      /* node name; NULL none */
 	struct job_spec *spec;           /* SUBMIT, CLONE: parsed already */

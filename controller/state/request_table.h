@@ -11,7 +11,7 @@
  * key, and a node joins again by its name and certificate request.
  *
  * The members of struct request that a request uses besides user, role and job, and the answer (->). node is
- * the name of a node, queue, instance type or reservation.
+ * the name of a node, queue, instance type or reservation, or the id of a token.
  *
  *   REQ_SUBMIT: spec, text, body: {bundle, run, hold, dry_run, spec_warnings}
  *   REQ_STOP: body: {grace_s?}
@@ -22,7 +22,11 @@
  *   REQ_DRAIN: body: {reason}
  *   REQ_NODE_RM: body: {force?}
  *   REQ_TOP: -> running and waiting jobs, use of nodes, last metrics
- *   REQ_TOKEN: body: {kind: join, ttl_s} -> {token, expires_at}
+ *   REQ_TOKEN: body: {kind: join, ttl_s} -> {id, kind, token, expires_at}, or
+ *     {kind: user, user?, scope?, ttl_s? (0: never), note?} -> the same with user and scope, or
+ *     {kind: session, scope?, note?} -> {id, user, scope, expires_at, cookie, key}, only from the login
+ *   REQ_TOKENS: -> {tokens: [..]}, the caller's own; an administrator gets all
+ *   REQ_TOKEN_RM, REQ_TOKEN_USED: node: its id; body of the second: {from}
  *   REQ_QUEUES: -> {queues: [..]} with weight, quota, what is held, waits, was used
  *   REQ_QUEUE_SET: node: its path; body: {weight?}
  *   REQ_QUOTA_SET: node: path of a queue or user; body: {gpus, borrow?}
@@ -55,7 +59,10 @@
 	R(REQ_NODE_LOST,     req_node_lost,     ROLE_ADMIN, RQ_CHANGES, "declare a node lost")     \
 	R(REQ_NODE_RM,       req_node_rm,       ROLE_ADMIN, RQ_CHANGES, "remove a node")           \
 	R(REQ_TOP,           req_top,           ROLE_JOB,   RQ_ASKS,    "overview")                \
-	R(REQ_TOKEN,         req_token,         ROLE_ADMIN, RQ_CHANGES, "make a join token")       \
+	R(REQ_TOKEN,         req_token,         ROLE_USER,  RQ_CHANGES, "make a token")            \
+	R(REQ_TOKENS,        req_tokens,        ROLE_USER,  RQ_ASKS,    "list tokens")             \
+	R(REQ_TOKEN_RM,      req_token_rm,      ROLE_USER,  RQ_CHANGES, "remove a token")          \
+	R(REQ_TOKEN_USED,    req_token_used,    ROLE_NONE,  RQ_CHANGES, "note the use of a token") \
 	R(REQ_QUEUES,        req_queues,        ROLE_JOB,   RQ_ASKS,    "list queues")             \
 	R(REQ_QUEUE_SET,     req_queue_set,     ROLE_ADMIN, RQ_CHANGES, "set a queue")             \
 	R(REQ_QUEUE_RM,      req_queue_rm,      ROLE_ADMIN, RQ_CHANGES, "remove a queue")          \

@@ -7,6 +7,7 @@
 #include "common/base/xalloc.h"
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
+#include "controller/state/access.h"
 #include "controller/state/core_state.h"
 #include "controller/state/jobs.h"
 #include "controller/state/request.h"
@@ -29,20 +30,18 @@ cJSON *event_by(const struct core *c, const struct request *rq, const char *what
 	return d;
 }
 
-/* Returns 1 for the owner and administrators; else answers the request and returns 0. */
+/* The caller's right to ask about any job was the route's to check; here it may change its own only. */
 static int may_touch(struct core *c, struct request *rq, const struct cjob *j)
 {
-	const char *owner = j->r.owner ? j->r.owner : "";
 	char ref[REC_REF_SIZE];
+	const struct access_caller who = {.user = req_user(c, rq), .role = rq->role, .token_job = rq->token_job};
+	const struct access_object on = {
+	    .role = ROLE_JOB, .job = j->r.id, .ref = rec_ref(&j->r, ref), .owner = j->r.owner ? j->r.owner : ""};
+	struct err e;
 
-	if (rq->role == ROLE_ADMIN ||
-	    (rq->role >= ROLE_JOB && strcmp(owner, req_user(c, rq)) == 0 &&
-	     (rq->role != ROLE_JOB || !request_op_writes(rq->op) || rq->token_job == j->r.id)))
+	if (access_check(&who, ACCESS_CHANGE, &on, &e) == 0)
 		return 1;
-	if (rq->role == ROLE_JOB)
-		reply_fail(c, rq, ERR_DENIED, "the token of a job may change only that job");
-	else
-		reply_fail(c, rq, ERR_DENIED, "job %s belongs to %s", rec_ref(&j->r, ref), *owner ? owner : "nobody");
+	reply_err(c, rq, &e);
 	return 0;
 }
 

@@ -426,13 +426,15 @@ static void write_cluster_row(enum cluster_kind kind, const char *name, const st
 	if (r)
 		cluster_row_make(r, &row);
 	switch (kind) {
-	case CLUSTER_NODE: /* no event removes the record of a node or a token */
+	case CLUSTER_NODE: /* no event removes the record of a node */
 		if (r)
 			store_txn_node(t->txn, &row.node);
 		break;
 	case CLUSTER_TOKEN:
 		if (r)
 			store_txn_token(t->txn, &row.token);
+		else
+			store_txn_token_del(t->txn, name);
 		break;
 	case CLUSTER_QUEUE:
 		if (r && cluster_is_stored(r))

@@ -1,5 +1,5 @@
 /*
- * cmd_cluster: nodes, tokens and the address of the dashboard.
+ * cmd_cluster: nodes and the address of the dashboard.
  */
 #include "jobctl/verbs/verbs.h"
 
@@ -235,25 +235,6 @@ static int exec_node_rm(struct ctx *c)
 	                 "is removed; its certificate is no longer accepted");
 }
 
-static int exec_token(struct ctx *c)
-{
-	const char *ttl = args_get(&c->args, "ttl");
-	uint64_t seconds = 0;
-	if (ttl && str_parse_duration(ttl, &seconds, &c->err))
-		return err_wrap(&c->err, "--ttl");
-	cJSON *body = cJSON_CreateObject(), *answer = NULL;
-	cJSON_AddStringToObject(body, "kind", "join");
-	if (ttl)
-		cJSON_AddNumberToObject(body, "ttl_s", (double)seconds);
-	int rc = ctx_call(c, "POST", "/tokens", body, &answer);
-	cJSON_Delete(body);
-	if (rc)
-		return rc < 0 ? -1 : 0;
-	puts(print_member(answer, "token"));
-	cJSON_Delete(answer);
-	return 0;
-}
-
 /* Returns where a browser reaches hearthd: hearthd's own answer, the address in use, or the local cluster's.
  */
 static char *browser_base(struct ctx *c, const cJSON *link)
@@ -304,11 +285,6 @@ static const struct arg_opt lost_opts[] = {
     {NULL, 0, NULL, NULL}};
 static const struct arg_opt node_rm_opts[] = {{"yes", 'y', NULL, "Do not ask, even if the node has jobs"},
                                               {NULL, 0, NULL, NULL}};
-static const struct arg_opt token_opts[] = {
-    {"join", 0, NULL, "Make a token for one agent to join (the only kind so far)"},
-    {"ttl", 't', "DURATION", "Let the token expire after DURATION (default 1h)"},
-    {NULL, 0, NULL, NULL}};
-
 const struct verb verbs_cluster[] = {
     {"nodes", "", "List the machines and their jobs", NULL, 0, 0, exec_nodes},
     {"node drain", "NODE...", "Drain nodes: they accept no new jobs", drain_opts, 1, 256, exec_drain},
@@ -316,6 +292,5 @@ const struct verb verbs_cluster[] = {
     {"node lost", "NODE...", "Declare silent nodes lost; only if they are certainly down", lost_opts, 1, 256,
      exec_node_lost},
     {"node rm", "NODE...", "Remove nodes that are gone", node_rm_opts, 1, 256, exec_node_rm},
-    {"token create", "", "Make a token with which a node joins", token_opts, 0, 0, exec_token},
     {"dash", "", "Print an address of the dashboard that works once, for a minute", NULL, 0, 0, exec_dash},
     {NULL, NULL, NULL, NULL, 0, 0, NULL}};

@@ -19,7 +19,7 @@ void event_row_fini(struct event_row *r)
 /* clang-format off */
 #define NODE_STRINGS(S) S(name) S(address) S(state) S(reason) S(cert_fingerprint) S(inventory)
 #define ARTIFACT_STRINGS(S) S(kind) S(node) S(digest) S(uri)
-#define TOKEN_STRINGS(S) S(id) S(kind) S(secret_hash) S(owner) S(used_by)
+#define TOKEN_STRINGS(S) S(id) S(kind) S(secret_hash) S(owner) S(used_by) S(scope) S(account) S(note) S(made_with) S(seen_from)
 /* clang-format on */
 
 #define FREE(field) free(r->field);

@@ -114,14 +114,20 @@ struct answer_row { /* borrowed */
 	uint64_t at_us;
 };
 
-struct token_row {     /* join tokens and API tokens */
+struct token_row {     /* join tokens, tokens of users and jobs, sessions */
 	char *id;          /* short public name */
-	char *kind;        /* join | job | admin */
+	char *kind;        /* join | job | user | session | admin */
 	char *secret_hash; /* hex SHA-256 */
 	char *owner;
 	uint64_t job; /* of a job-scoped token */
 	uint64_t created_us, expires_us, used_us;
 	char *used_by;
+	char *scope;   /* of a user's token or session: read, submit, job:ID, admin; NULL all that the user may */
+	char *account; /* the user's own Unix account; NULL: hearthd's rules name one */
+	char *note;
+	char *made_with;  /* id of the token that made it; NULL none */
+	uint64_t seen_us; /* last use, to the minute; 0 never */
+	char *seen_from;  /* address */
 };
 
 struct metric_chunk { /* points of one series, in order of arrival */

@@ -100,11 +100,7 @@ int store_node_get(struct store_reader *r, const char *name, struct node_row *ou
 
 int store_token_get(struct store_reader *r, const char *secret_hash, struct token_row *out, struct err *e)
 {
-	sqlite3_stmt *st = reader_sql(
-	    r,
-	    "SELECT id, kind, secret_hash, owner, job, created_us, expires_us, used_us, used_by FROM token "
-	    "WHERE secret_hash = ?",
-	    e);
+	sqlite3_stmt *st = reader_sql(r, "SELECT " TOKEN_COLUMNS " FROM token WHERE secret_hash = ?", e);
 	int rc;
 
 	if (!st)

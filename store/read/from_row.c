@@ -92,6 +92,12 @@ void token_from_row(sqlite3_stmt *st, struct token_row *r)
 	    .expires_us = sqlh_u64(st, 6),
 	    .used_us = sqlh_u64(st, 7),
 	    .used_by = sqlh_dup(st, 8),
+	    .scope = dup_or_null(st, 9),
+	    .account = dup_or_null(st, 10),
+	    .note = dup_or_null(st, 11),
+	    .made_with = dup_or_null(st, 12),
+	    .seen_us = sqlh_u64(st, 13),
+	    .seen_from = dup_or_null(st, 14),
 	};
 }
 

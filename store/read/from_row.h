@@ -28,7 +28,9 @@ void reservation_of_row(sqlite3_stmt *st, struct reservation_row *r); /* borrows
 void queue_of_row(sqlite3_stmt *st, struct queue_row *r); /* borrows, too */
 #define BUDGET_COLUMNS "path, uusd, period, action"
 void budget_of_row(sqlite3_stmt *st, struct budget_row *r);
-#define TOKEN_COLUMNS "id, kind, secret_hash, owner, job, created_us, expires_us, used_us, used_by"
+#define TOKEN_COLUMNS                                                                                        \
+	"id, kind, secret_hash, owner, job, created_us, expires_us, used_us, used_by, scope, account, note, "    \
+	"made_with, seen_us, seen_from"
 void token_from_row(sqlite3_stmt *st, struct token_row *r);
 
 #endif

@@ -38,7 +38,12 @@ static const char *const op_sql[OP_SQL] = {
     [OP_NODE] = "INSERT OR REPLACE INTO node VALUES (?,?,?,?,?,?,?,?,?,?)",
     [OP_ARTIFACT] = "INSERT OR REPLACE INTO artifact VALUES (?,?,?,?,?,?,?,?,?)",
     [OP_TAG] = "INSERT OR REPLACE INTO tag VALUES (?,?,?)",
-    [OP_TOKEN] = "INSERT OR REPLACE INTO token VALUES (?,?,?,?,?,?,?,?,?)",
+    [OP_TOKEN] =
+        "INSERT OR REPLACE INTO token (id, kind, secret_hash, owner, job, created_us, expires_us, used_us, "
+        "used_by, scope, account, note, made_with, seen_us, seen_from) VALUES "
+        "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+    [OP_TOKEN_SEEN] = "UPDATE token SET seen_us = ?2, seen_from = ?3 WHERE id = ?1",
+    [OP_TOKEN_DEL] = "DELETE FROM token WHERE id = ?",
     [OP_ANSWER] = "INSERT OR REPLACE INTO answer (key, digest, status, body, at_us) VALUES (?,?,?,?,?)",
     [OP_ANSWERS_OLD] = "DELETE FROM answer WHERE at_us < ?",
     [OP_SETTING] = "INSERT OR REPLACE INTO setting VALUES (?,?)",

@@ -262,6 +262,28 @@ void store_txn_token(struct store_txn *t, const struct token_row *r)
 	put_u(t, r->expires_us);
 	put_u(t, r->used_us);
 	put_s(t, r->used_by);
+	put_s(t, r->scope);
+	put_s(t, r->account);
+	put_s(t, r->note);
+	put_s(t, r->made_with);
+	put_u(t, r->seen_us);
+	put_s(t, r->seen_from);
+	end_op(t);
+}
+
+void store_txn_token_seen(struct store_txn *t, const char *id, uint64_t seen_us, const char *from)
+{
+	begin_op(t, OP_TOKEN_SEEN, 0);
+	put_s(t, id);
+	put_u(t, seen_us);
+	put_s(t, from);
+	end_op(t);
+}
+
+void store_txn_token_del(struct store_txn *t, const char *id)
+{
+	begin_op(t, OP_TOKEN_DEL, 0);
+	put_s(t, id);
 	end_op(t);
 }
 

@@ -33,6 +33,8 @@ void store_txn_artifact(struct store_txn *t, const struct artifact_row *r);
  * one of the specification. */
 void store_txn_tag(struct store_txn *t, const struct tag_row *r);
 void store_txn_token(struct store_txn *t, const struct token_row *r);
+void store_txn_token_seen(struct store_txn *t, const char *id, uint64_t seen_us, const char *from);
+void store_txn_token_del(struct store_txn *t, const char *id);
 /* All chunks of one batch (seq) of a node belong into one transaction. */
 void store_txn_metric(struct store_txn *t, const struct metric_chunk *c);
 /* Stores an answer for IDEM_KEPT_US and removes older ones. */

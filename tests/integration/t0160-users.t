@@ -60,10 +60,95 @@ refused_root() {
 	is "$(hearth nodes --json | jq '[.nodes[] | select(.doubt > 0)] | length')" 0 "and no node is blamed"
 }
 
+# jobctl on host2 with what `login` wrote below HOME
+at_home() { cluster_in host2 env -u XDG_CONFIG_HOME -u HEARTH_URL -u HEARTH_TOKEN -u HEARTH_CA HOME="$CLUSTER/$1" "$JOBCTL" "${@:2}"; }
+
+second_user() {
+	local token out id rc
+	token=$(hearth token create --user ada --note laptop)
+	like "$token" '^hearth_u_[0-9a-f]{40}_[0-9a-f]{32}_[0-9a-f]{8}$' "an administrator makes a token for ada"
+	mkdir -p "$CLUSTER/ada"
+	out=$(at_home ada login https://10.77.0.200:7070 <<<"$token" 2>&1)
+	is "$?" 0 "ada logs in from another machine with the token only"
+	like "$out" "as ada" "jobctl says who she is"
+	is "$(stat -c %a "$CLUSTER/ada/.config/hearth/config" "$CLUSTER/ada/.config/hearth/ca.pem" | sort -u)" 600 "the files are hers alone"
+	id=$(at_home ada submit "$(job ada /usr/bin/id -u)")
+	ok "her job completes" at_home ada wait "$id" --timeout 60 --exit-code
+	is "$(at_home ada logs "$id")" "$(id -u nobody)" "it runs as the account of run_as"
+	is "$(at_home ada show "$id" --json | jq -r '.owner + " " + .account')" "ada nobody" "and is hers"
+	out=$(at_home ada token ls --json)
+	is "$(jq -r '.tokens[] | .kind + " " + .user + " " + .scope + " " + .note + " " + .used_from' <<<"$out" | sed 's/:[0-9]*$//')" "user ada user laptop 10.77.0.2" \
+		"she sees her token, and from where it was used"
+	out=$(at_home ada token create --join 2>&1)
+	is "$?" 4 "she makes no token for a node"
+	out=$(at_home ada token create --user bob 2>&1)
+	like "$out" "only an administrator makes tokens for other users" "nor for another user"
+	token=$(at_home ada token create --scope read --expires 1h)
+	mkdir -p "$CLUSTER/reader"
+	printf '%s\n' "$token" >"$CLUSTER/reader/token"
+	ok "she makes one that only reads" at_home reader login https://10.77.0.200:7070 --token-file "$CLUSTER/reader/token"
+	ok "which lists jobs" at_home reader ls --all
+	out=$(at_home reader submit "$(job reader /bin/true)" 2>&1)
+	is "$?" 4 "and submits none"
+	like "$out" "may only read" "as the refusal says"
+	id=$(hearth token ls --json | jq -r '.tokens[] | select(.note == "laptop") | .id')
+	ok "an administrator removes ada's first token" hearth token rm "$id"
+	out=$(at_home ada ls 2>&1)
+	is "$?" 4 "it is void at once"
+	out=$(at_home reader ls 2>&1)
+	is "$?" 4 "and so is the one made with it"
+}
+
+# Another cluster, or an impostor, at the address: the token must not reach it.
+wrong_controller() {
+	local token out
+	token=$(hearth token create --user ada)
+	mkdir -p "$CLUSTER/wrong"
+	out=$(at_home wrong login https://10.77.0.200:7070 <<<"${token/_[0-9a-f]*_/_$(printf '%040d' 1)_}" 2>&1)
+	is "$?" 2 "a mistyped token is found before anything is sent"
+	cluster_in host1 openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=evil -days 1 -keyout "$CLUSTER/evil.key" -out "$CLUSTER/evil.pem" 2>/dev/null
+	cluster_spawn host1 evil "$(command -v openssl)" s_server -accept 10.77.0.1:7443 -key "$CLUSTER/evil.key" -cert "$CLUSTER/evil.pem" -www
+	wait_until 10 cluster_in host2 bash -c ': </dev/tcp/10.77.0.1/7443'
+	out=$(at_home wrong login https://10.77.0.1:7443 <<<"$token" 2>&1)
+	is "$?" 4 "a controller with another authority is refused"
+	like "$out" "another fingerprint. The token was not sent" "and gets no token"
+	nok "nothing of it is in what the impostor received" grep -q "${token:9:40}" "$CLUSTER/evil.log"
+	[ ! -e "$CLUSTER/wrong/.config/hearth/config" ]
+	is "$?" 0 "no configuration is written"
+	cluster_signal evil KILL
+	out=$(at_home wrong login http://10.77.0.200:7070 <<<"$token" 2>&1)
+	like "$out" "expected https" "a token never goes out in the clear"
+}
+
+# Requests of a browser on host2: BROWSER CURL-ARGS...
+web() { cluster_in host2 curl -s --cacert "$CLUSTER/head/data/ca.pem" -o /dev/null -w '%{http_code}' "$@"; }
+
+sessions() {
+	local url=https://10.77.0.200:7070 link key cookie
+	link=$(hearth --url unix://"$CLUSTER/head/data/hearthd.sock" dash --json 2>/dev/null | jq -r .path)
+	[ -n "$link" ] && [ "$link" != null ] || link=$(cluster_in head curl -s --unix-socket "$CLUSTER/head/data/hearthd.sock" -X POST -H 'Content-Type: application/json' -d '{}' http://h/api/v1/login-links | jq -r .path)
+	cluster_in host2 curl -s --cacert "$CLUSTER/head/data/ca.pem" -D "$CLUSTER/head.txt" -o /dev/null "$url$link"
+	cookie=$(sed -n 's/^[Ss]et-[Cc]ookie: \([^;]*\);.*/\1/p' "$CLUSTER/head.txt" | tr -d '\r')
+	key=$(sed -n 's/^[Ll]ocation: .*#session=\([0-9a-f]*\).*/\1/p' "$CLUSTER/head.txt" | tr -d '\r')
+	is "$(web -H "Cookie: $cookie" $url/api/v1/jobs)" 401 "a session's cookie alone opens nothing"
+	is "$(web -H "Cookie: $cookie" -H "X-Hearth-Key: $key" $url/api/v1/jobs)" 200 "with its key it does"
+	cluster_signal hearthd KILL
+	wait_until 20 cluster_gone hearthd
+	cluster_hearthd || bail "hearthd did not come back"
+	is "$(web -H "Cookie: $cookie" -H "X-Hearth-Key: $key" $url/api/v1/jobs)" 200 "the session survives hearthd"
+	is "$(hearth token ls --json | jq '[.tokens[] | select(.kind == "session")] | length')" 1 "and is listed"
+	ok "it can be ended" hearth token rm "$(hearth token ls --json | jq -r '.tokens[] | select(.kind == "session") | .id')"
+	is "$(web -H "Cookie: $cookie" -H "X-Hearth-Key: $key" $url/api/v1/jobs)" 401 "then it opens nothing"
+	ok "events and rows of tokens agree" cluster_in head "$HEARTHD" --data "$CLUSTER/head/data" --verify
+}
+
 start_rules
 CLUSTER_RUN_AS=nobody
 cluster_hearth || bail "the cluster did not come up"
 uid_over_tcp
+second_user
+wrong_controller
+sessions
 refused_root
 cluster_clean
 done_testing

@@ -8,8 +8,23 @@ export class ApiError extends Error {
   }
 }
 
+// A session has a cookie and a key. Browsers send the cookie to every port of the host, where a job's own service may read it; the key is in the
+// storage of this origin (scheme, host and port) and goes out as a header, so the cookie alone opens nothing. localStorage rather than
+// sessionStorage: all tabs of this origin share the session, as they share the cookie.
+const KEY = 'hearth_session_key';
+
+export function keepKey(key) {
+  if (key) localStorage.setItem(KEY, key);
+  else localStorage.removeItem(KEY);
+}
+
+function withKey(headers) {
+  const key = localStorage.getItem(KEY);
+  return key ? { ...headers, 'X-Hearth-Key': key } : headers;
+}
+
 export async function api(path, options = {}) {
-  const init = { method: options.method || 'GET', headers: { Accept: 'application/json' }, signal: options.signal };
+  const init = { method: options.method || 'GET', headers: withKey({ Accept: 'application/json' }), signal: options.signal };
   if (options.body !== undefined) {
     init.headers['Content-Type'] = 'application/json';
     init.body = JSON.stringify(options.body);
@@ -22,20 +37,50 @@ export async function api(path, options = {}) {
   return body;
 }
 
-// Named events reach only listeners of that name (controller/record/event.h).
-const TYPES = `submitted held released changed awaited tagged stop_wanted requeue_wanted placed node_preparing node_ready node_running node_stopping node_ended
-  node_failed node_cleaned node_lost node_blamed node_saved launching rank_started rank_exited rank_lost rank_failed ending launcher_ended outcome artifact warning cleanup attempt_ended
-  requeued ended removed joined inventory connected node_gone drained resumed node_removed token_made incarnation`.split(/\s+/);
+// Calls fn with each event of a body of server-sent events, and returns the id of the last one.
+async function readEvents(body, fn, last) {
+  const reader = body.getReader(), decoder = new TextDecoder();
+  let rest = '', id = last;
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return id;
+    rest += decoder.decode(value, { stream: true });
+    const blocks = rest.split('\n\n');
+    rest = blocks.pop();
+    for (const block of blocks) {
+      const data = [];
+      for (const line of block.split('\n')) {
+        if (line.startsWith('id:')) id = line.slice(3).trim();
+        if (line.startsWith('data:')) data.push(line.slice(5));
+      }
+      try { if (data.length) fn(JSON.parse(data.join('\n'))); } catch { /* not ours */ }
+    }
+  }
+}
 
-// Events of the whole cluster. The browser reconnects by itself and sends the last id, so none is missed.
+// Events of the whole cluster. A connection that ends is made again with the last id, so none is missed. An EventSource could not send the key.
 export function events(onEvent, onState) {
-  const source = new EventSource('/api/v1/stream');
-  const seen = (e) => { try { onEvent(JSON.parse(e.data)); } catch { /* not ours */ } };
-  source.onopen = () => onState('live');
-  source.onerror = () => onState(source.readyState === EventSource.CLOSED ? 'off' : 'reconnecting');
-  source.onmessage = seen;
-  for (const type of TYPES) source.addEventListener(type, seen);
-  return () => source.close();
+  const stop = new AbortController();
+  let last = null;
+  const run = async () => {
+    for (let pause = 1000; !stop.signal.aborted; pause = Math.min(pause * 2, 30000)) {
+      try {
+        const headers = withKey({ Accept: 'text/event-stream', ...(last ? { 'Last-Event-ID': last } : {}) });
+        const answer = await fetch('/api/v1/stream', { headers, signal: stop.signal });
+        if (answer.status === 401 || answer.status === 403) { onState('off'); return; }
+        if (answer.ok) {
+          onState('live');
+          pause = 500;
+          last = await readEvents(answer.body, (e) => { last = e.id ?? last; onEvent(e); }, last);
+        }
+      } catch { /* the connection was cut */ }
+      if (stop.signal.aborted) return;
+      onState('reconnecting');
+      await new Promise((next) => setTimeout(next, pause));
+    }
+  };
+  run();
+  return () => stop.abort();
 }
 
 // A log stream: the raw bytes, from an offset on, as they come.
@@ -43,7 +88,7 @@ export async function followLog(job, stream, attempt, onText, signal) {
   let offset = -65536; // the last 64 KiB first
   const decoder = new TextDecoder();
   for (;;) {
-    const answer = await fetch(`/api/v1/jobs/${job}/logs/${encodeURIComponent(stream)}?follow=1&attempt=${attempt}&offset=${offset}`, { signal });
+    const answer = await fetch(`/api/v1/jobs/${job}/logs/${encodeURIComponent(stream)}?follow=1&attempt=${attempt}&offset=${offset}`, { headers: withKey({}), signal });
     if (!answer.ok) throw new ApiError(answer.status, await answer.json().catch(() => ({})));
     offset = Number(answer.headers.get('X-Hearth-Offset') || 0);
     const reader = answer.body.getReader();

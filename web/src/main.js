@@ -1,5 +1,5 @@
 // Chooses the page by the address, keeps it fresh by the events, asks for a token when there is no session.
-import { api, ApiError, events } from './api.js';
+import { api, ApiError, events, keepKey } from './api.js';
 import { el } from './dom.js';
 import { jobPage, jobsPage, nodesPage } from './pages.js';
 
@@ -47,7 +47,7 @@ function login() {
     onsubmit: async (e) => {
       e.preventDefault();
       try {
-        await api('/login', { method: 'POST', body: { token: token.value.trim() } });
+        keepKey((await api('/login', { method: 'POST', body: { token: token.value.trim() } })).key);
         start();
       } catch (error) { said.textContent = error.message; }
     },
@@ -70,5 +70,14 @@ async function start() {
   return undefined;
 }
 
+// A login link leads here with the key of its session; it leaves the address, and the history, at once.
+function takeKey() {
+  const found = location.hash.match(/^#session=([0-9a-f]+)$/);
+  if (!found) return;
+  keepKey(found[1]);
+  history.replaceState(null, '', location.pathname);
+}
+
+takeKey();
 window.addEventListener('hashchange', open);
 start();

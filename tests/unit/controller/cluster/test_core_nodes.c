@@ -49,7 +49,7 @@ static void test_join(void)
 	world_advance(w, 61000000);
 	is_int(join(w, token, "c", "csr4"), 401, "expired");
 	like(w->err.text, "expired", "and told so");
-	is_int(world_request(w, REQ_TOKEN, 0, NULL, "{\"kind\": \"api\"}"), 422, "other kinds are not made yet");
+	is_int(world_request(w, REQ_TOKEN, 0, NULL, "{\"kind\": \"api\"}"), 400, "there are no other kinds");
 	world_end_well(w);
 }
 

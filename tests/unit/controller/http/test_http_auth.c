@@ -142,8 +142,7 @@ static void test_roles(void)
 	is_int(post_status("/api/v1/jobs/2/stop", "Bearer admin-secret", "{}"), 200, "an administrator may");
 	is_int(post_status("/api/v1/nodes/alpha/drain", "Bearer user-secret", "{}"), 403,
 	       "a user drains no node");
-	is_int(post_status("/api/v1/tokens", "Bearer user-secret", "{}"), 403, "and makes no token");
-	is_int(post_status("/api/v1/tokens", "admin", "{}"), 200, "an administrator does");
+	is_int(post_status("/api/v1/tokens", "admin", "{}"), 200, "an administrator makes a token");
 	is_int(get_status("/metrics", "Bearer user-secret", NULL), 200, "numbers are for users");
 }
 
@@ -172,71 +171,229 @@ static void test_job_token(void)
 	answer_free(a);
 }
 
+static const char cookie_secret[] = "c0ffee", key_secret[] = "cafe";
+static char session_scope[16], session_user[64];
+
+/* The state thread's part of a login, always with the secrets of the row that session_row made. */
+static int make_session(struct hkit *kit, struct request *rq)
+{
+	const cJSON *kind = cJSON_GetObjectItem(rq->body, "kind"),
+	            *scope = cJSON_GetObjectItem(rq->body, "scope");
+	cJSON *body;
+
+	(void)kit;
+	if (rq->op != REQ_TOKEN || !cJSON_IsString(kind) || strcmp(kind->valuestring, "session") != 0)
+		return -1;
+	snprintf(session_scope, sizeof(session_scope), "%s", cJSON_IsString(scope) ? scope->valuestring : "");
+	snprintf(session_user, sizeof(session_user), "%s", rq->user);
+	body = cJSON_CreateObject();
+	cJSON_AddStringToObject(body, "id", "s1");
+	cJSON_AddStringToObject(body, "user", rq->user);
+	cJSON_AddStringToObject(body, "cookie", cookie_secret);
+	cJSON_AddStringToObject(body, "key", key_secret);
+	rq->reply(rq, 201, body, NULL);
+	return 0;
+}
+
+static void session_row(void)
+{
+	struct store_txn *t = store_txn_new();
+	char hash[HASH_HEX_SIZE];
+
+	hash_hex("c0ffee.cafe", 11, hash);
+	store_txn_token(t, &(struct token_row){.id = (char *)(uintptr_t) "s1",
+	                                       .kind = (char *)(uintptr_t) "session",
+	                                       .secret_hash = hash,
+	                                       .owner = (char *)(uintptr_t) "ada",
+	                                       .created_us = 1});
+	hkit_commit(k, t);
+}
+
 static void test_session(void)
 {
-	char *body = xasprintf("{\"token\":\"%s\"}", hkit_token(k)), *cookie, *path, *tampered;
-	struct answer *a = http(k, "POST", "/api/v1/login", NULL, body, NULL);
-	const char *set = answer_header(a, "Set-Cookie");
-	const char *headers[] = {NULL, NULL};
+	char *body = xasprintf("{\"token\":\"%s\"}", hkit_token(k)), *cookie, *path, *other, *set;
+	struct answer *a;
+	static const char *const alone[] = {"X-Hearth-Key: cafe", NULL};
+	const char *headers[] = {NULL, NULL, NULL};
 
+	session_row();
+	a = http(k, "POST", "/api/v1/login", NULL, body, NULL);
+	set = xstrdup(answer_header(a, "Set-Cookie") ? answer_header(a, "Set-Cookie") : "");
 	is_int(a->status, 200, "login by token");
 	like(set, "HttpOnly", "the cookie is out of reach of scripts");
 	like(set, "SameSite=Strict", "and of other sites");
-	cookie = xasprintf("Cookie: a=b; %.*s", (int)strcspn(set ? set : "", ";"), set ? set : "");
+	is_str(answer_str(a, "key"), key_secret, "the page gets the key");
+	ok(!strstr(a->body, cookie_secret), "but not the cookie");
+	is_str(session_scope, "admin", "the session may do what the token may");
+	path = xasprintf("hearth_session_%u=c0ffee;", hkit_port(k));
+	ok(strncmp(set, path, strlen(path)) == 0, "the cookie's name has the port: %s", set);
+	cookie = xasprintf("Cookie: a=b; %.*s", (int)strcspn(set, ";"), set);
 	headers[0] = cookie;
-	is_int(get_status("/api/v1/jobs", NULL, headers), 200, "the cookie opens the API");
-	tampered = xstrdup(cookie);
-	tampered[strlen(tampered) - 1] ^= 1;
-	headers[0] = tampered;
-	is_int(get_status("/api/v1/jobs", NULL, headers), 401, "a changed one does not");
+	is_int(get_status("/api/v1/jobs", NULL, headers), 401, "the cookie alone opens nothing");
+	is_int(get_status("/api/v1/jobs", NULL, alone), 401, "nor does the key alone");
+	headers[1] = "X-Hearth-Key: cafe";
+	is_int(get_status("/api/v1/jobs", NULL, headers), 200, "both open the API");
+	headers[1] = "X-Hearth-Key: caff";
+	is_int(get_status("/api/v1/jobs", NULL, headers), 401, "a wrong key does not");
+	headers[1] = "X-Hearth-Key: cafe";
+	other = xasprintf("Cookie: hearth_session_%u=c0ffee", hkit_port(k) + 1);
+	headers[0] = other;
+	is_int(get_status("/api/v1/jobs", NULL, headers), 401, "nor does the cookie of another port's hearthd");
+	is_int(get_status("/api/v1/jobs", "Bearer c0ffee.cafe", NULL), 401,
+	       "a session does not count as a token");
 	answer_free(a);
+	free(path);
 	a = http(k, "POST", "/api/v1/login", NULL, "{\"token\":\"wrong\"}", NULL);
 	is_int(a->status, 401, "login by a wrong token");
 	answer_free(a);
 	a = http(k, "POST", "/api/v1/login", NULL, "{\"token\":\"job-secret\"}", NULL);
 	is_int(a->status, 403, "a job's token opens no session");
 	answer_free(a);
-	a = http(k, "POST", "/api/v1/login-links", "admin", "{}", NULL);
+	a = http(k, "POST", "/api/v1/login-links", "Bearer user-secret", "{}", NULL);
 	path = xstrdup(answer_str(a, "path"));
 	ok(a->status == 200 && path && strncmp(path, "/login?code=", 12) == 0, "a login link");
 	answer_free(a);
 	a = http(k, "GET", path, NULL, NULL, NULL);
 	is_int(a->status, 303, "it leads to the page");
-	like(answer_header(a, "Set-Cookie"), AUTH_COOKIE "=s.", "with a session");
+	like(answer_header(a, "Set-Cookie"), "=c0ffee;", "with a cookie");
+	is_str(answer_header(a, "Location"), "/#session=cafe",
+	       "and with the key, in the part that is sent to nobody");
 	answer_free(a);
+	ok(strcmp(session_user, "ada") == 0 && !*session_scope,
+	   "the session is the caller's, without other rights");
 	is_int(get_status(path, NULL, NULL), 401, "once only");
-	is_int(get_status("/login?code=c.3.726f6f74.99999999999999999.0123456789abcdef.00", NULL, NULL), 401,
-	       "not invented");
+	is_int(get_status("/login?code=c.3.0.0.726f6f74.x.99999999999999999.0123456789abcdef.00", NULL, NULL),
+	       401, "not invented");
 	a = http(k, "POST", "/api/v1/logout", NULL, "{}", NULL);
 	like(answer_header(a, "Set-Cookie"), "Max-Age=0", "logging out forgets the cookie");
 	answer_free(a);
 	free(path);
-	free(tampered);
+	free(other);
 	free(cookie);
+	free(set);
 	free(body);
 }
 
-static void test_signatures(void)
+static void test_links(void)
 {
 	struct err e;
-	struct auth *a = auth_create(hkit_dir(k), "root", NULL, &e), *b = auth_create(hkit_dir(k), "root", NULL, &e);
-	struct identity who = {.user = "ada", .role = ROLE_USER}, out;
-	char *s = auth_sign(a, 's', &who, 2000);
+	struct auth *a = auth_create(hkit_dir(k), "root", NULL, &e),
+	            *b = auth_create(hkit_dir(k), "root", NULL, &e);
+	struct identity who = {.user = "ada",
+	                       .role = ROLE_USER,
+	                       .scope = SCOPE_READ,
+	                       .account = "al",
+	                       .account_own = 1},
+	                out;
+	char *s = auth_sign(a, &who, 2000);
 
-	ok(auth_verify(a, 's', s, 1000, &out, &e) == 0 && strcmp(out.user, "ada") == 0 && out.role == ROLE_USER,
-	   "a signed session");
-	ok(auth_verify(a, 's', s, 2000, &out, &e) < 0, "ends in time");
-	ok(auth_verify(a, 'c', s, 1000, &out, &e) < 0, "is no login code");
-	ok(auth_verify(b, 's', s, 1000, &out, &e) < 0, "means nothing to another process");
-	ok(auth_verify(a, 's', "", 1000, &out, &e) < 0 && auth_verify(a, 's', ".", 1000, &out, &e) < 0,
-	   "nor does nothing");
+	ok(auth_verify(b, s, 1000, &out, &e) < 0, "a link means nothing to another process");
+	ok(auth_verify(a, s, 2000, &out, &e) < 0, "it ends in time");
+	ok(auth_verify(a, s, 1000, &out, &e) == 0 && strcmp(out.user, "ada") == 0 && out.role == ROLE_USER &&
+	       out.scope == SCOPE_READ && strcmp(out.account, "al") == 0 && out.account_own,
+	   "it has user, role, scope and account");
+	ok(auth_verify(a, "", 1000, &out, &e) < 0 && auth_verify(a, ".", 1000, &out, &e) < 0,
+	   "an empty text is not a link");
+	free(s);
+	who = (struct identity){.user = "ada", .role = ROLE_ADMIN};
+	s = auth_sign(a, &who, 2000);
+	ok(auth_verify(a, s, 1000, &out, &e) == 0 && out.role == ROLE_ADMIN && !*out.account && !out.account_own,
+	   "also without an account");
 	free(s);
 	who.role = ROLE_JOB;
-	s = auth_sign(a, 's', &who, 2000);
-	ok(auth_verify(a, 's', s, 1000, &out, &e) < 0, "a job has no session");
+	s = auth_sign(a, &who, 2000);
+	ok(auth_verify(a, s, 1000, &out, &e) < 0, "a job has no session");
 	free(s);
 	auth_destroy(a);
 	auth_destroy(b);
+}
+
+static void scoped_row(const char *secret, const char *scope, uint64_t job)
+{
+	struct store_txn *t = store_txn_new();
+	char hash[HASH_HEX_SIZE], id[16];
+
+	hash_hex(secret, strlen(secret), hash);
+	snprintf(id, sizeof(id), "%.8s", hash);
+	store_txn_token(t, &(struct token_row){.id = id,
+	                                       .kind = (char *)(uintptr_t) "user",
+	                                       .secret_hash = hash,
+	                                       .owner = (char *)(uintptr_t) "ada",
+	                                       .scope = (char *)(uintptr_t)scope,
+	                                       .account = (char *)(uintptr_t) "alice",
+	                                       .job = job,
+	                                       .created_us = 1});
+	hkit_commit(k, t);
+}
+
+static void test_scopes(void)
+{
+	static const char spec[] = "{\"spec\":{\"name\":\"s\",\"command\":[\"/bin/true\"]}}";
+	struct answer *a;
+
+	scoped_row("read-secret", "read", 0);
+	scoped_row("submit-secret", "submit", 0);
+	scoped_row("only-secret", "job:1", 1);
+	scoped_row("admin2-secret", "admin", 0);
+	scoped_row("odd-secret", "later", 0);
+	is_int(get_status("/api/v1/jobs", "Bearer read-secret", NULL), 200, "scope read: reads");
+	is_int(post_status("/api/v1/jobs", "Bearer read-secret", spec), 403, "it submits nothing");
+	is_int(post_status("/api/v1/jobs/1/stop", "Bearer read-secret", "{}"), 403, "it stops nothing");
+	is_int(post_status("/api/v1/tokens", "Bearer read-secret", "{\"kind\":\"user\"}"), 403,
+	       "it makes no token");
+	is_int(post_status("/api/v1/login-links", "Bearer read-secret", "{}"), 403, "and no login link");
+	is_int(post_status("/api/v1/jobs", "Bearer submit-secret", spec), 200, "scope submit: submits");
+	is_int(post_status("/api/v1/blobs/missing", "Bearer submit-secret", "{\"digests\":[]}"), 200,
+	       "it uploads what goes with it");
+	is_int(get_status("/api/v1/jobs/1", "Bearer submit-secret", NULL), 200, "it reads");
+	is_int(post_status("/api/v1/jobs/1/stop", "Bearer submit-secret", "{}"), 403, "it stops nothing");
+	is_int(get_status("/api/v1/jobs/1", "Bearer only-secret", NULL), 200, "scope job:1: reads job 1");
+	is_int(get_status("/api/v1/jobs/2", "Bearer only-secret", NULL), 403, "it reads no other job");
+	is_int(post_status("/api/v1/nodes/alpha/drain", "Bearer admin2-secret", "{}"), 200,
+	       "scope admin: drains");
+	is_int(get_status("/api/v1/jobs", "Bearer odd-secret", NULL), 401, "an unknown scope opens nothing");
+	a = http(k, "GET", "/api/v1/whoami", "Bearer read-secret", NULL, NULL);
+	ok(strcmp(answer_str(a, "scope"), "read") == 0 && strcmp(answer_str(a, "account"), "alice") == 0,
+	   "whoami says scope and account");
+	answer_free(a);
+}
+
+static unsigned used;
+
+/* On the state thread. */
+static int count_use(struct hkit *kit, struct request *rq)
+{
+	if (rq->op == REQ_TOKEN_USED)
+		used++;
+	return make_session(kit, rq);
+}
+
+static int remember(const char *auth)
+{
+	return get_status("/api/v1/whoami", auth, NULL);
+}
+
+/* A thread remembers a token until some token has changed. */
+static void test_memory(void)
+{
+	char hash[HASH_HEX_SIZE], id[16];
+	struct store_txn *t;
+
+	scoped_row("memory-secret", "", 0);
+	used = 0;
+	is_int(remember("Bearer memory-secret"), 200, "the first call reads the store");
+	for (int i = 0; i < 20; i++)
+		remember("Bearer memory-secret");
+	ok(used <= 1, "twenty more report no further use (%u)", used);
+	hash_hex("memory-secret", 13, hash);
+	snprintf(id, sizeof(id), "%.8s", hash);
+	t = store_txn_new();
+	store_txn_token_del(t, id);
+	hkit_commit(k, t);
+	is_int(remember("Bearer memory-secret"), 200,
+	       "without a notice the thread still knows it: no read of the store");
+	hkit_event(k, 900, 0, "token_removed");
+	is_int(remember("Bearer memory-secret"), 401, "after the notice it does not");
 }
 
 static void test_files(void)
@@ -271,7 +428,7 @@ static void test_join_rate(void)
 
 int main(void)
 {
-	struct hkit_options o = {.io_threads = 1};
+	struct hkit_options o = {.io_threads = 1, .on_request = count_use};
 
 	k = hkit_start(&o);
 	test_tokens();
@@ -279,8 +436,10 @@ int main(void)
 	test_origin();
 	test_roles();
 	test_job_token();
+	test_scopes();
+	test_memory();
 	test_session();
-	test_signatures();
+	test_links();
 	test_files();
 	test_join_rate();
 	hkit_stop(k);
