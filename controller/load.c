@@ -276,10 +276,8 @@ static void resume_clocks(struct core *c, struct cjob *j)
 
 	if (a->state == ATT_LAUNCHING)
 		act->go_us = now_boot(c);
-	if (a->phases[PHASE_RUNNING].started_us) {
-		act->run_us = now_boot(c);
-		act->ran_us = span_since(c, a->phases[PHASE_RUNNING].started_us);
-	}
+	act->placed_us = now_boot(c);
+	act->held_us = span_since(c, a->started_us);
 	if (a->state != ATT_ENDING)
 		return;
 	act->end_us = now_boot(c);
