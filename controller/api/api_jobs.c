@@ -354,7 +354,7 @@ static void check_bundle(struct data_threads *b, void *arg)
 {
 	struct bundle_check *k = arg;
 
-	k->rc = blobstore_check_tree(data_blobs(b), k->rq->user, k->digest, &k->e);
+	k->rc = blobstore_check_tree(data_blobs(b), k->rq->user, k->digest, k->rq->spec->disk_bytes, &k->e);
 	io_post_wait(k->io, bundle_checked, k, bundle_check_free);
 }
 
