@@ -16,9 +16,10 @@
 #include "common/os/fsutil.h"
 #include "common/os/proc.h"
 
-#define ASK_MAX   256u
-#define PEERS_MAX 100000u
-#define FILE_MAX  (16u * 1024 * 1024)
+#define ASK_MAX      256u
+#define PEERS_MAX    100000u
+#define FILE_MAX     (16u * 1024 * 1024)
+#define RETIRED_SIZE 32 /* digits of a fingerprint */
 
 struct guard;
 struct ask {
@@ -200,21 +201,21 @@ static void load_lease(struct guard *g)
 		lease_init(&g->lease, at, ms, 1);
 }
 
-static void load_peers(struct guard *g)
+static void load_lines(struct guard *g, const char *name, struct strv *out)
 {
-	cleanup_free char *path = file_of(g, "peers");
+	cleanup_free char *path = file_of(g, name);
 	cleanup_free char *text = NULL;
 	char *save = NULL;
 
 	if (fs_read_file(path, FILE_MAX, &text, NULL, NULL) < 0)
 		return;
 	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
-		strv_add(&g->peers, line);
+		strv_add(out, line);
 }
 
-static void save_peers(struct guard *g)
+static void save_lines(struct guard *g, const char *name, const struct strv *lines)
 {
-	cleanup_free char *path = file_of(g, "peers");
+	cleanup_free char *path = file_of(g, name);
 	char *text = NULL;
 	size_t n = 0;
 	struct err e;
@@ -222,12 +223,12 @@ static void save_peers(struct guard *g)
 
 	if (!f)
 		abort();
-	for (size_t i = 0; i < g->peers.n; i++)
-		fprintf(f, "%s\n", g->peers.v[i]);
+	for (size_t i = 0; i < lines->n; i++)
+		fprintf(f, "%s\n", lines->v[i]);
 	if (fclose(f) != 0)
 		abort();
 	if (fs_replace(path, text, n, 0600, &e) < 0)
-		log_warn("event=peers_not_saved reason=\"%s\"", e.text);
+		log_warn("event=%s_not_saved reason=\"%s\"", name, e.text);
 	free(text);
 }
 
@@ -237,14 +238,19 @@ static void save_peers(struct guard *g)
 struct guard *guard_create(const struct guard_parts *parts, const struct guard_ops *ops, void *arg)
 {
 	struct guard *g = xcalloc(1, sizeof(*g));
+	struct strv retired = {0};
 
 	g->parts = *parts;
 	g->ops = ops;
 	g->arg = arg;
 	g->timer = loop_timer_create(parts->env->loop, on_timer, g);
 	load_lease(g);
-	load_peers(g);
+	load_lines(g, "peers", &g->peers);
 	publish_peers(g);
+	load_lines(g, "retired", &retired);
+	if (parts->peerport)
+		peerport_retire(parts->peerport, &retired);
+	strv_fini(&retired);
 	lease_changed(g);
 	return g;
 }
@@ -288,9 +294,22 @@ void guard_peers(struct guard *g, const struct wire_strv *peers, uint64_t gen)
 	for (uint32_t i = 0; i < peers->n; i++)
 		if (strncmp(peers->v[i], g->parts.env->cfg.node, self) != 0 || peers->v[i][self] != ' ')
 			strv_add(&g->peers, peers->v[i]);
-	save_peers(g);
+	save_lines(g, "peers", &g->peers);
 	publish_peers(g);
 	g->peers_gen = gen;
+}
+
+void guard_retired(struct guard *g, const struct wire_strv *fingerprints)
+{
+	struct strv retired = {0};
+
+	for (uint32_t i = 0; i < fingerprints->n && i < RETIRED_MAX; i++)
+		if (strlen(fingerprints->v[i]) == RETIRED_SIZE && !strpbrk(fingerprints->v[i], "\n"))
+			strv_add(&retired, fingerprints->v[i]);
+	save_lines(g, "retired", &retired);
+	if (g->parts.peerport)
+		peerport_retire(g->parts.peerport, &retired);
+	strv_fini(&retired);
 }
 
 uint64_t guard_peers_gen(const struct guard *g)
