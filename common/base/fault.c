@@ -57,6 +57,7 @@ static struct point points[] = {
     {.name = "agent.holder"},
     /* controller */
     {.name = "controller.commit"},
+    {.name = "work.slow"},
     {.name = "data.nfs"},
     {.name = "data.low"},
     {.name = "log.write"},
