@@ -14,6 +14,7 @@
 #include "common/base/fault.h"
 #include "common/base/log.h"
 #include "common/os/fsutil.h"
+#include "common/os/lease_file.h"
 #include "common/os/proc.h"
 
 #define ASK_MAX      256u
@@ -40,6 +41,7 @@ struct guard {
 };
 
 static void start_questions(struct guard *g);
+static void save_lease(struct guard *g, uint64_t from_us, int carry_on);
 
 static uint64_t now_us(const struct guard *g)
 {
@@ -97,6 +99,8 @@ static void round_over(struct guard *g)
 		g->ops->fenced(g->arg); /* one that was made meanwhile has said COLLECT already */
 	} else if (g->lease.phase == LEASE_UNCONFIRMED)
 		g->ops->dial_now(g->arg);
+	else if (g->lease.phase == LEASE_ORPHAN)
+		save_lease(g, now_us(g), 1);
 	lease_changed(g);
 }
 
@@ -171,34 +175,32 @@ static char *file_of(const struct guard *g, const char *name)
 	return xasprintf("%s/%s", g->parts.env->cfg.run_dir, name);
 }
 
-static void save_lease(struct guard *g, uint64_t now)
+/* For the next agent, and for the shims: without a later record ranks end a lease after from_us. */
+static void save_lease(struct guard *g, uint64_t from_us, int carry_on)
 {
 	cleanup_free char *path = file_of(g, "lease");
-	char text[128];
+	struct lease_record r = {.last_ack_us = g->lease.last_ack_us,
+	                         .lease_ms = g->lease.lease_ms,
+	                         .until_us = lease_until_us(from_us, g->lease.lease_ms),
+	                         .carry_on = carry_on};
 	struct err e;
-	int n = snprintf(text, sizeof(text), "%" PRIu64 " %u %s\n", g->lease.last_ack_us, g->lease.lease_ms,
-	                 g->parts.boot_id);
 
-	if (fs_replace(path, text, (size_t)n, 0600, &e) < 0)
-		log_warn("event=lease_not_saved reason=\"%s\"", e.text);
-	g->saved_us = now;
+	snprintf(r.boot_id, sizeof(r.boot_id), "%s", g->parts.boot_id);
+	if (lease_file_write(path, &r, &e) < 0)
+		log_error("event=lease_not_saved text=\"ranks end when it is over\" reason=\"%s\"", e.text);
+	g->saved_us = now_us(g);
 }
 
 static void load_lease(struct guard *g)
 {
 	cleanup_free char *path = file_of(g, "lease");
-	cleanup_free char *text = NULL;
-	char boot[PROC_BOOT_ID_SIZE];
-	uint64_t at;
-	uint32_t ms;
+	struct lease_record r;
 
 	/* Without a file: a whole lease from now, in which the controller is heard or not. */
 	lease_init(&g->lease, now_us(g), 0, 0);
-	if (fs_read_file(path, 256, &text, NULL, NULL) < 0)
-		return;
-	if (sscanf(text, "%" SCNu64 " %u %39s", &at, &ms, boot) == 3 && strcmp(boot, g->parts.boot_id) == 0 &&
-	    at <= now_us(g))
-		lease_init(&g->lease, at, ms, 1);
+	if (lease_file_read(path, &r, NULL) == 0 && strcmp(r.boot_id, g->parts.boot_id) == 0 &&
+	    r.last_ack_us <= now_us(g))
+		lease_init(&g->lease, r.last_ack_us, r.lease_ms, 1);
 }
 
 static void load_lines(struct guard *g, const char *name, struct strv *out)
@@ -278,7 +280,7 @@ void guard_ack(struct guard *g, uint64_t sent_us, uint32_t lease_ms)
 	lease_ack(&g->lease, sent_us, lease_ms);
 	if (now - g->saved_us >
 	    (uint64_t)g->lease.lease_ms * 100) /* a tenth of a lease: more would be writing for nothing */
-		save_lease(g, now);
+		save_lease(g, sent_us, 0);
 	lease_changed(g);
 }
 

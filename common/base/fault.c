@@ -73,6 +73,7 @@ static struct point points[] = {
     {.name = "mistake.lost_is_success"},
     {.name = "mistake.early_release"},
     {.name = "mistake.no_fence"},
+    {.name = "mistake.no_switch"},
     {.name = "mistake.short_lease"},
     {.name = "mistake.no_resend"},
     {.name = "mistake.no_idempotency"},

@@ -47,6 +47,7 @@ enum ended_by {                /* who put an end to a process */
 	            BY_ORDER,      /* a kill that the controller or the agent wanted */
 	            BY_LAUNCHER,   /* what mpirun or torchrun started in its place was gone, or passed a signal on
 	                            */
+	            BY_LEASE, /* its shim: the lease of the node was over. Agents report such a process as lost */
 };
 enum reason_class { /* why a launch or an attempt ended badly; further ones come with recovery */
 	                RC_NONE = 0,
