@@ -21,6 +21,8 @@
 #include "common/base/xalloc.h"
 #include "controller/http/http_int.h"
 
+#define RECORD_MAX 16384 /* bytes of a TLS record */
+
 const char *http_method_name(enum http_method m)
 {
 	static const char *const names[] = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OTHER"};
@@ -171,12 +173,24 @@ static int begin_answer(struct call *c, int status, const char *type)
 	return 0;
 }
 
+/* libevent makes a TLS record and a packet of each piece of the output, so of header and body: a short answer
+ * becomes one piece. */
+static void join_records(struct call *c)
+{
+	struct evbuffer *out = c->conn && c->conn->is_tls ? bufferevent_get_output(c->conn->bev) : NULL;
+
+	if (out && evbuffer_get_length(out) <= RECORD_MAX)
+		evbuffer_pullup(out, -1);
+}
+
 void call_buffer(struct call *c, int status, const char *type, struct evbuffer *b)
 {
 	if (c->method == HTTP_HEAD) /* evhttp would send it all the same */
 		evbuffer_drain(b, evbuffer_get_length(b));
-	if (begin_answer(c, status, type) == 0)
+	if (begin_answer(c, status, type) == 0) {
 		evhttp_send_reply(c->ev, status, NULL, b);
+		join_records(c);
+	}
 	evbuffer_free(b);
 }
 
@@ -194,11 +208,6 @@ static void answer_text(struct call *c, int status, const char *type, char *text
 
 	evbuffer_add_reference(b, text, strlen(text), free_ref, text);
 	call_buffer(c, status, type, b);
-}
-
-int call_fd(const struct call *c)
-{
-	return c->conn && c->conn->bev ? (int)bufferevent_getfd(c->conn->bev) : -1;
 }
 
 void call_json(struct call *c, int status, cJSON *body)
