@@ -54,8 +54,7 @@
 /* Since version 2. */
 #define LAUNCH_FIELDS_2(F)                                                                                   \
 	F(U8, allow_setuid)                                                                                      \
-	F(U8, core_files)                                                                                        \
-	F(STR, lease)
+	F(U8, core_files)
 
 #define LAUNCH_FIELDS(F)                                                                                     \
 	LAUNCH_FIELDS_1(F)                                                                                       \

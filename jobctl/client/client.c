@@ -266,10 +266,11 @@ static int curl_failed(const struct client *c, CURLcode rc, struct err *e)
 		    c->cfg.url, why);
 	case CURLE_PEER_FAILED_VERIFICATION:
 	case CURLE_SSL_CACERT_BADFILE:
-		return err_set(e, ERR_DENIED,
-		               "the certificate of %s is not trusted: %s. Copy DATA/ca.pem from the controller, and "
-		               "name the copy in HEARTH_CA or as 'ca = FILE' in the configuration file",
-		               c->cfg.url, why);
+		return err_set(
+		    e, ERR_DENIED,
+		    "the certificate of %s is not trusted: %s. Log in with a token, which brings the "
+		    "cluster's authority along: jobctl login %s (or name a copy of DATA/ca.pem in HEARTH_CA)",
+		    c->cfg.url, why, c->cfg.url);
 	default:
 		return err_set(e, ERR_UNAVAILABLE, "the call to the controller at %s failed: %s", c->cfg.url, why);
 	}
@@ -320,9 +321,9 @@ static int status_failed(long status, const char *body, size_t n, struct err *e)
 		detail = title ? title : "the controller gave no reason";
 	if (status == 401)
 		err_set(e, ERR_UNAUTHORIZED,
-		        "%s\nSet a token in HEARTH_TOKEN, or as 'token = ...' in the configuration file. The "
-		        "administrator's token is in DATA/admin.token on the controller's machine; DATA/hearthd.sock "
-		        "there needs no token",
+		        "%s\nAsk an administrator for a token, then: jobctl login URL (or set it in HEARTH_TOKEN). "
+		        "On the "
+		        "controller's machine DATA/hearthd.sock needs no token",
 		        detail);
 	else if (hint)
 		err_set(e, code_of_status(status), "%s\n%s", detail, hint);

@@ -66,19 +66,18 @@ static void test_errors(void)
 		const char *path, *text;
 		enum err_code code;
 		int exit_code;
-	} t[] = {
-	    {"/bad", "a: wrong\nb: wrong\nlook", ERR_INVALID, 2},
-	    {"/missing", "there is no job 9", ERR_NOT_FOUND, 3},
-	    {"/denied", "not yours", ERR_DENIED, 4},
-	    {"/login",
-	     "log in first\nSet a token in HEARTH_TOKEN, or as 'token = ...' in the configuration file. The "
-	     "administrator's token is in DATA/admin.token on the controller's machine; DATA/hearthd.sock there "
-	     "needs no token",
-	     ERR_UNAUTHORIZED, 4},
-	    {"/conflict", "it runs", ERR_CONFLICT, 4},
-	    {"/later", "not built yet (HTTP 501)", ERR_UNSUPPORTED, 4},
-	    {"/html", "the controller gave no reason (HTTP 500)", ERR_INTERNAL, 4},
-	    {"/title", "Not supported", ERR_UNSUPPORTED, 4}};
+	} t[] = {{"/bad", "a: wrong\nb: wrong\nlook", ERR_INVALID, 2},
+	         {"/missing", "there is no job 9", ERR_NOT_FOUND, 3},
+	         {"/denied", "not yours", ERR_DENIED, 4},
+	         {"/login",
+	          "log in first\nAsk an administrator for a token, then: jobctl login URL (or set it in "
+	          "HEARTH_TOKEN). On the "
+	          "controller's machine DATA/hearthd.sock needs no token",
+	          ERR_UNAUTHORIZED, 4},
+	         {"/conflict", "it runs", ERR_CONFLICT, 4},
+	         {"/later", "not built yet (HTTP 501)", ERR_UNSUPPORTED, 4},
+	         {"/html", "the controller gave no reason (HTTP 500)", ERR_INTERNAL, 4},
+	         {"/title", "Not supported", ERR_UNSUPPORTED, 4}};
 	struct js *s = js_start(by_path, NULL, NULL);
 	struct client *c = client_of(js_url(s), "secret", 2);
 	struct err e;
