@@ -27,6 +27,8 @@ cluster_signal agent-host2 KILL
 wait_until 30 connected host2 false
 hearth node rm --yes host2 >/dev/null
 is "$(state host2)" "" "the node is removed"
+retired() { [ "$(cluster_in host1 bash -c 'cat /run/hearth/*/retired' | grep -Ec "^[0-9a-f]{32}$")" = "$1" ]; }
+ok "the other agent hears that its certificate is void" wait_until 20 retired 1
 is "$(ranks_on host2)" 1 "its rank runs on, out of sight"
 before=$(sha256sum <"$CLUSTER/host2/data/agent.pem")
 
