@@ -423,6 +423,7 @@ static int make_core(struct controller *c, struct err *e)
 	    .max_runtime_default_s = seconds_of(c->conf, "max_runtime_default"),
 	    .max_runtime_limit_s = seconds_of(c->conf, "max_runtime_limit"),
 	    .prepare_timeout_s = seconds_of(c->conf, "prepare_timeout"),
+	    .prepare_limit_s = seconds_of(c->conf, "prepare_limit"),
 	    .ready_timeout_s = seconds_of(c->conf, "ready_timeout"),
 	    .rendezvous_timeout_s = seconds_of(c->conf, "rendezvous_timeout"),
 	    .default_grace_s = seconds_of(c->conf, "grace"),

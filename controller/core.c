@@ -74,6 +74,8 @@ struct core *core_create(const struct core_config *cfg, const struct core_io *io
 		c->cfg.max_runtime_limit_s = 30 * 86400;
 	if (!c->cfg.prepare_timeout_s)
 		c->cfg.prepare_timeout_s = 600;
+	if (!c->cfg.prepare_limit_s)
+		c->cfg.prepare_limit_s = 4 * 3600;
 	if (!c->cfg.ready_timeout_s)
 		c->cfg.ready_timeout_s = 30;
 	if (!c->cfg.rendezvous_timeout_s)

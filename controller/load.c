@@ -269,6 +269,19 @@ static uint64_t span_since(const struct core *c, uint64_t real_us)
 	return now > real_us ? now - real_us : 0;
 }
 
+/* Output of a success that was lost with a node: the record of the node has it, as place_lost does not post
+ * an event of its own for it. */
+static void resume_lost_output(struct cjob *j)
+{
+	const struct attempt_rec *a = j->r.att;
+
+	for (uint32_t i = 0; i < a->n_places && a->outcome == OUT_SUCCEEDED && !j->act->upload_failed; i++)
+		if (a->places[i].state == PLACE_LOST && !a->places[i].saved) {
+			j->act->upload_failed = 1;
+			j->act->upload_text = xstrdup(a->places[i].text ? a->places[i].text : "its node was lost");
+		}
+}
+
 static void resume_clocks(struct core *c, struct cjob *j)
 {
 	const struct attempt_rec *a = j->r.att;
@@ -276,10 +289,8 @@ static void resume_clocks(struct core *c, struct cjob *j)
 
 	if (a->state == ATT_LAUNCHING)
 		act->go_us = now_boot(c);
-	if (a->phases[PHASE_RUNNING].started_us) {
-		act->run_us = now_boot(c);
-		act->ran_us = span_since(c, a->phases[PHASE_RUNNING].started_us);
-	}
+	act->placed_us = now_boot(c);
+	act->held_us = span_since(c, a->started_us);
 	if (a->state != ATT_ENDING)
 		return;
 	act->end_us = now_boot(c);
@@ -289,6 +300,7 @@ static void resume_clocks(struct core *c, struct cjob *j)
 		act->upload_failed = 1;
 		act->upload_text = xstrdup(j->r.cleanup + 14);
 	}
+	resume_lost_output(j);
 }
 
 static void resume_active(struct core *c, struct cjob *j)

@@ -2,7 +2,7 @@
  * server: what is joined to what.
  *
  * Made in this order, ended in the reverse: sockets, the channel to the state thread, the I/O threads'
- * places, the data threads (which post to those), the API, the I/O threads themselves.
+ * places, the data threads and workers (which post to those), the API, the I/O threads themselves.
  */
 #include "controller/server.h"
 
@@ -20,6 +20,7 @@
 #include "controller/io/order.h"
 #include "controller/io/sessions.h"
 #include "controller/io/state_link.h"
+#include "controller/io/work.h"
 
 struct server {
 	char *db_path, *cluster, *web_dir;
@@ -27,6 +28,7 @@ struct server {
 	struct listeners listeners;
 	struct state_link *link;
 	struct io_set *ios;
+	struct work_pool *work;
 	struct sessions *sessions;
 	struct data_threads *data;
 	struct agents_shared agents;
@@ -209,7 +211,8 @@ static int start_threads(struct server *s, const struct server_config *c, struct
 	s->sessions = sessions_create(s->ios, state_loop, &so);
 	s->data = data_threads_create(c->data_dir, &data_ops, e);
 	s->agents.data = s->api.data = s->data;
-	if (!s->data || api_init(&s->api, s->db_path, e) < 0)
+	s->work = s->ios->work = work_pool_create(s->db_path, e);
+	if (!s->data || !s->work || api_init(&s->api, s->db_path, e) < 0)
 		return -1;
 	return io_set_start(s->ios, e);
 }
@@ -237,8 +240,10 @@ void server_stop(struct server *s)
 		return;
 	if (s->ios)
 		io_set_stop(s->ios);
+	work_pool_stop(s->work);
 	data_threads_destroy(s->data);
 	io_set_destroy(s->ios);
+	work_pool_destroy(s->work);
 	sessions_destroy(s->sessions);
 	state_link_destroy(s->link);
 	listeners_fini(&s->listeners);

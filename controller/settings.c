@@ -25,6 +25,8 @@ static const struct conf_item items[] = {
     {"max_runtime_limit", CONF_DURATION, "30d", "1s", "365d", "longest time limit a job may ask for"},
     {"prepare_timeout", CONF_DURATION, "10m", "1s", "1d",
      "a node that makes no progress in staging, or uploading, for so long is given up"},
+    {"prepare_limit", CONF_DURATION, "4h", "1s", "30d",
+     "how long an attempt may prepare at most, from its placement until all nodes are ready"},
     {"ready_timeout", CONF_DURATION, "30s", "1s", "1h",
      "from the order to start to the first rank that runs, and 100 ms more for each further node"},
     {"rendezvous_timeout", CONF_DURATION, "5m", "1s", "1h",

@@ -11,6 +11,7 @@
 #define HEARTH_SHIM_CORE_H
 
 #include "common/base/clock.h"
+#include "common/os/lease_file.h"
 #include "shim/child.h"
 #include "shim/out.h"
 #include "shim/state.h"
@@ -49,6 +50,9 @@ struct shim {
 	uint64_t strays_until_us; /* until then others may end by themselves */
 	uint64_t give_up_us;
 	int childless;
+	/* the lease of the node */
+	struct lease_switch lease;
+	uint64_t lease_at_us; /* next look at it; 0 none */
 	/* the record */
 	uint64_t state_retry_us; /* 0: what is in DIR/state is true */
 	int released;

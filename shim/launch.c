@@ -54,7 +54,8 @@
 /* Since version 2. */
 #define LAUNCH_FIELDS_2(F)                                                                                   \
 	F(U8, allow_setuid)                                                                                      \
-	F(U8, core_files)
+	F(U8, core_files)                                                                                        \
+	F(STR, lease)
 
 #define LAUNCH_FIELDS(F)                                                                                     \
 	LAUNCH_FIELDS_1(F)                                                                                       \

@@ -212,6 +212,8 @@ static void start_process(struct shim *s, int in_fd)
 		return;
 	}
 	child_release(&s->child);
+	if (s->l.lease && s->l.lease[0])
+		s->lease_at_us = now_us(s);
 }
 
 static int check_go(const struct shim *s, const struct wm_shim_go *go, struct err *e)
@@ -502,6 +504,23 @@ int shim_release(struct shim *s, struct err *e)
 	return 0;
 }
 
+/* ---- the lease ---------------------------------------------------------------------------------- */
+
+/* No agent has renewed it: the node's ranks may be started elsewhere soon. */
+static void look_at_lease(struct shim *s)
+{
+	struct lease_record r;
+	int known = lease_file_read(s->l.lease, &r, NULL) == 0 && strcmp(r.boot_id, s->self.boot_id) == 0;
+
+	s->lease_at_us = lease_switch_look(&s->lease, known ? &r : NULL, now_us(s), clock_slept_us());
+	if (s->lease_at_us)
+		return;
+	log_warn("event=lease_over");
+	if (s->phase != SP_ENDING)
+		set_text(s, "the lease of this node was over and no agent ran");
+	shim_quit(s, 0, BY_LEASE);
+}
+
 /* ---- the loop ----------------------------------------------------------------------------------- */
 
 static void take_sooner(uint64_t *at, uint64_t other)
@@ -526,6 +545,8 @@ static uint64_t next_due(const struct shim *s)
 		else
 			take_sooner(&at, s->round_at_us ? s->round_at_us : s->strays_until_us);
 	}
+	if (s->phase != SP_ENDED && s->phase != SP_FAILED)
+		take_sooner(&at, s->lease_at_us);
 	return at;
 }
 
@@ -533,6 +554,8 @@ static void loop_step(struct shim *s)
 {
 	uint64_t now = now_us(s);
 
+	if (s->lease_at_us && now >= s->lease_at_us && s->phase != SP_ENDED && s->phase != SP_FAILED)
+		look_at_lease(s);
 	if (s->phase == SP_STARTING || s->phase == SP_RUNNING) {
 		if (s->ladder == LADDER_TERM && now >= s->kill_at_us)
 			ladder_kill(s);

@@ -72,6 +72,7 @@ struct shim_launch {
 	                      NULL none) */
 	uint8_t allow_setuid; /* set-uid programs and file capabilities give rights; 0: PR_SET_NO_NEW_PRIVS */
 	uint8_t core_files;   /* the core limit stays as it is; 0: none, also not by the process's own wish */
+	char *lease; /* the record by which the process ends without an agent (lease_file.h); "" or NULL none */
 };
 
 /* DIR/launch (0600) and DIR/key (0400, given to l->uid when set_ids), each atomically. NULL strings are

@@ -131,8 +131,7 @@ void user_copy(struct launch_user *to, const struct launch_user *from)
 /* ---- on a thread ------------------------------------------------------------------------------------ */
 
 struct user_ask {
-	struct workers *ws;
-	struct worker *w; /* NULL: not asked yet */
+	struct worker *w;
 	int rc;
 	struct user_rules rules;
 	char *account;
@@ -140,15 +139,12 @@ struct user_ask {
 	struct err e;
 	void (*found)(struct launch_user *u, const struct err *why, void *arg);
 	void *arg;
-	struct user_ask *next; /* of those that wait */
 };
 
-/* Loop only. */
-static unsigned asks;            /* whose thread has not come back */
-static struct user_ask *waiting; /* the oldest first; one a launch at most */
-
-static void free_ask(struct user_ask *q)
+static void free_ask(void *arg)
 {
+	struct user_ask *q = arg;
+
 	user_fini(&q->user);
 	free(q->account);
 	free(q);
@@ -171,52 +167,26 @@ static void lookup_done(void *arg)
 	q->found(q->rc == 0 ? &u : NULL, &q->e, q->arg);
 }
 
-static void release_ask(void *arg);
-
-static int begin_lookup(struct user_ask *q, struct err *e)
+static void lookup_late(void *arg)
 {
-	static const struct worker_task task = {.run = run_lookup, .done = lookup_done, .release = release_ask};
+	struct user_ask *q = arg;
 
-	q->w = worker_start(q->ws, &task, q, e);
-	if (!q->w)
-		return -1;
-	asks++;
-	return 0;
-}
-
-/* A thread has come back, wanted or not. */
-static void release_ask(void *arg)
-{
-	struct user_ask *q;
-
-	asks--;
-	free_ask(arg);
-	while ((q = waiting) && asks < USER_ASKS_MAX) {
-		struct err e = {0};
-
-		waiting = q->next;
-		if (begin_lookup(q, &e) == 0)
-			continue;
-		q->found(NULL, &e, q->arg);
-		free_ask(q);
-	}
+	err_set(&q->e, ERR_TIMEOUT, "look up the account of '%s': other look-ups on this node hang", q->account);
+	q->found(NULL, &q->e, q->arg);
 }
 
 struct user_ask *user_ask(struct agent_env *env, struct workers *ws, const char *account,
                           void (*found)(struct launch_user *u, const struct err *why, void *arg), void *arg,
                           struct err *e)
 {
-	struct user_ask *q = xcalloc(1, sizeof(*q)), **end = &waiting;
+	static const struct worker_task task = {
+	    .run = run_lookup, .done = lookup_done, .release = free_ask, .late = lookup_late};
+	struct user_ask *q = xcalloc(1, sizeof(*q));
 
-	*q = (struct user_ask){.ws = ws, .account = xstrdup(account), .found = found, .arg = arg};
+	*q = (struct user_ask){.account = xstrdup(account), .found = found, .arg = arg};
 	q->rules = (struct user_rules){env->is_root, env->cfg.allow_root, env->cfg.min_uid};
-	if (asks >= USER_ASKS_MAX) {
-		while (*end)
-			end = &(*end)->next;
-		*end = q;
-		return q;
-	}
-	if (begin_lookup(q, e) == 0)
+	q->w = worker_start(ws, &task, q, e);
+	if (q->w)
 		return q;
 	free_ask(q);
 	return NULL;
@@ -224,17 +194,6 @@ struct user_ask *user_ask(struct agent_env *env, struct workers *ws, const char 
 
 void user_ask_cancel(struct user_ask *q)
 {
-	if (!q)
-		return;
-	if (q->w) {
+	if (q)
 		worker_cancel(q->w);
-		return;
-	}
-	for (struct user_ask **p = &waiting; *p; p = &(*p)->next) {
-		if (*p == q) {
-			*p = q->next;
-			break;
-		}
-	}
-	free_ask(q);
 }

@@ -3,8 +3,8 @@
  * libc blocks until that machine answers. So the agent asks once a launch, on a thread, and stores the
  * answer in the launch's files (launch_life.c).
  *
- * At most USER_ASKS_MAX questions are open at a time, abandoned ones included; the next ones wait for their
- * turn. The caller sets the deadline.
+ * The pool of workers bounds how many questions are open at a time, abandoned ones included; the next ones
+ * wait for their turn.
  */
 #ifndef HEARTH_AGENT_BASE_USER_H
 #define HEARTH_AGENT_BASE_USER_H
@@ -14,7 +14,6 @@
 #include "common/base/err.h"
 #include <sys/types.h>
 
-#define USER_ASKS_MAX   16
 #define USER_GROUPS_MAX 4096 /* hearth-hold gets them in one argument, of 128 KiB at most */
 
 struct launch_user { /* the account of a launch */
@@ -40,7 +39,7 @@ void user_copy(struct launch_user *to, const struct launch_user *from);
 
 struct user_ask;
 /* Asks on a thread. found is called once, on the loop, after this returns: u is the callee's (user_fini), or
- * NULL and why has the reason. The handle is void then. Returns NULL when no thread is free. */
+ * NULL and why has the reason. The handle is void then. Returns NULL when too many wait. */
 struct user_ask *user_ask(struct agent_env *env, struct workers *ws, const char *account,
                           void (*found)(struct launch_user *u, const struct err *why, void *arg), void *arg,
                           struct err *e);

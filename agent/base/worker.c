@@ -542,6 +542,7 @@ int workers_destroy(struct workers *ws, uint32_t wait_ms)
 		return 0;
 	for (struct worker *w = ws->list; w; w = w->next)
 		worker_cancel(w);
+	loop_timer_cancel(ws->timer);
 	deadline_in(&ts, wait_ms);
 	pthread_mutex_lock(&ws->lock);
 	ws->stopping = 1;

@@ -15,8 +15,9 @@
 #include "common/os/loop.h"
 #include <stdint.h>
 
-#define WORKERS_MAX 256 /* threads of an owner that sets no limits; one task more is refused with ERR_BUSY   \
-	                     */
+#define WORKERS_MAX                                                                                          \
+	256 /* threads of an owner that sets no limits; one task more is refused with ERR_BUSY                   \
+	     */
 
 struct workers; /* all tasks of one owner */
 struct worker;  /* one task */

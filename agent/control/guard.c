@@ -14,11 +14,13 @@
 #include "common/base/fault.h"
 #include "common/base/log.h"
 #include "common/os/fsutil.h"
+#include "common/os/lease_file.h"
 #include "common/os/proc.h"
 
-#define ASK_MAX   256u
-#define PEERS_MAX 100000u
-#define FILE_MAX  (16u * 1024 * 1024)
+#define ASK_MAX      256u
+#define PEERS_MAX    100000u
+#define FILE_MAX     (16u * 1024 * 1024)
+#define RETIRED_SIZE 32 /* digits of a fingerprint */
 
 struct guard;
 struct ask {
@@ -39,6 +41,7 @@ struct guard {
 };
 
 static void start_questions(struct guard *g);
+static void save_lease(struct guard *g, uint64_t from_us, int carry_on);
 
 static uint64_t now_us(const struct guard *g)
 {
@@ -96,6 +99,8 @@ static void round_over(struct guard *g)
 		g->ops->fenced(g->arg); /* one that was made meanwhile has said COLLECT already */
 	} else if (g->lease.phase == LEASE_UNCONFIRMED)
 		g->ops->dial_now(g->arg);
+	else if (g->lease.phase == LEASE_ORPHAN)
+		save_lease(g, now_us(g), 1);
 	lease_changed(g);
 }
 
@@ -170,51 +175,49 @@ static char *file_of(const struct guard *g, const char *name)
 	return xasprintf("%s/%s", g->parts.env->cfg.run_dir, name);
 }
 
-static void save_lease(struct guard *g, uint64_t now)
+/* For the next agent, and for the shims: without a later record ranks end a lease after from_us. */
+static void save_lease(struct guard *g, uint64_t from_us, int carry_on)
 {
 	cleanup_free char *path = file_of(g, "lease");
-	char text[128];
+	struct lease_record r = {.last_ack_us = g->lease.last_ack_us,
+	                         .lease_ms = g->lease.lease_ms,
+	                         .until_us = lease_until_us(from_us, g->lease.lease_ms),
+	                         .carry_on = carry_on};
 	struct err e;
-	int n = snprintf(text, sizeof(text), "%" PRIu64 " %u %s\n", g->lease.last_ack_us, g->lease.lease_ms,
-	                 g->parts.boot_id);
 
-	if (fs_replace(path, text, (size_t)n, 0600, &e) < 0)
-		log_warn("event=lease_not_saved reason=\"%s\"", e.text);
-	g->saved_us = now;
+	snprintf(r.boot_id, sizeof(r.boot_id), "%s", g->parts.boot_id);
+	if (lease_file_write(path, &r, &e) < 0)
+		log_error("event=lease_not_saved text=\"ranks end when it is over\" reason=\"%s\"", e.text);
+	g->saved_us = now_us(g);
 }
 
 static void load_lease(struct guard *g)
 {
 	cleanup_free char *path = file_of(g, "lease");
-	cleanup_free char *text = NULL;
-	char boot[PROC_BOOT_ID_SIZE];
-	uint64_t at;
-	uint32_t ms;
+	struct lease_record r;
 
 	/* Without a file: a whole lease from now, in which the controller is heard or not. */
 	lease_init(&g->lease, now_us(g), 0, 0);
-	if (fs_read_file(path, 256, &text, NULL, NULL) < 0)
-		return;
-	if (sscanf(text, "%" SCNu64 " %u %39s", &at, &ms, boot) == 3 && strcmp(boot, g->parts.boot_id) == 0 &&
-	    at <= now_us(g))
-		lease_init(&g->lease, at, ms, 1);
+	if (lease_file_read(path, &r, NULL) == 0 && strcmp(r.boot_id, g->parts.boot_id) == 0 &&
+	    r.last_ack_us <= now_us(g))
+		lease_init(&g->lease, r.last_ack_us, r.lease_ms, 1);
 }
 
-static void load_peers(struct guard *g)
+static void load_lines(struct guard *g, const char *name, struct strv *out)
 {
-	cleanup_free char *path = file_of(g, "peers");
+	cleanup_free char *path = file_of(g, name);
 	cleanup_free char *text = NULL;
 	char *save = NULL;
 
 	if (fs_read_file(path, FILE_MAX, &text, NULL, NULL) < 0)
 		return;
 	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
-		strv_add(&g->peers, line);
+		strv_add(out, line);
 }
 
-static void save_peers(struct guard *g)
+static void save_lines(struct guard *g, const char *name, const struct strv *lines)
 {
-	cleanup_free char *path = file_of(g, "peers");
+	cleanup_free char *path = file_of(g, name);
 	char *text = NULL;
 	size_t n = 0;
 	struct err e;
@@ -222,12 +225,12 @@ static void save_peers(struct guard *g)
 
 	if (!f)
 		abort();
-	for (size_t i = 0; i < g->peers.n; i++)
-		fprintf(f, "%s\n", g->peers.v[i]);
+	for (size_t i = 0; i < lines->n; i++)
+		fprintf(f, "%s\n", lines->v[i]);
 	if (fclose(f) != 0)
 		abort();
 	if (fs_replace(path, text, n, 0600, &e) < 0)
-		log_warn("event=peers_not_saved reason=\"%s\"", e.text);
+		log_warn("event=%s_not_saved reason=\"%s\"", name, e.text);
 	free(text);
 }
 
@@ -237,14 +240,19 @@ static void save_peers(struct guard *g)
 struct guard *guard_create(const struct guard_parts *parts, const struct guard_ops *ops, void *arg)
 {
 	struct guard *g = xcalloc(1, sizeof(*g));
+	struct strv retired = {0};
 
 	g->parts = *parts;
 	g->ops = ops;
 	g->arg = arg;
 	g->timer = loop_timer_create(parts->env->loop, on_timer, g);
 	load_lease(g);
-	load_peers(g);
+	load_lines(g, "peers", &g->peers);
 	publish_peers(g);
+	load_lines(g, "retired", &retired);
+	if (parts->peerport)
+		peerport_retire(parts->peerport, &retired);
+	strv_fini(&retired);
 	lease_changed(g);
 	return g;
 }
@@ -272,7 +280,7 @@ void guard_ack(struct guard *g, uint64_t sent_us, uint32_t lease_ms)
 	lease_ack(&g->lease, sent_us, lease_ms);
 	if (now - g->saved_us >
 	    (uint64_t)g->lease.lease_ms * 100) /* a tenth of a lease: more would be writing for nothing */
-		save_lease(g, now);
+		save_lease(g, sent_us, 0);
 	lease_changed(g);
 }
 
@@ -288,9 +296,22 @@ void guard_peers(struct guard *g, const struct wire_strv *peers, uint64_t gen)
 	for (uint32_t i = 0; i < peers->n; i++)
 		if (strncmp(peers->v[i], g->parts.env->cfg.node, self) != 0 || peers->v[i][self] != ' ')
 			strv_add(&g->peers, peers->v[i]);
-	save_peers(g);
+	save_lines(g, "peers", &g->peers);
 	publish_peers(g);
 	g->peers_gen = gen;
+}
+
+void guard_retired(struct guard *g, const struct wire_strv *fingerprints)
+{
+	struct strv retired = {0};
+
+	for (uint32_t i = 0; i < fingerprints->n && i < RETIRED_MAX; i++)
+		if (strlen(fingerprints->v[i]) == RETIRED_SIZE && !strpbrk(fingerprints->v[i], "\n"))
+			strv_add(&retired, fingerprints->v[i]);
+	save_lines(g, "retired", &retired);
+	if (g->parts.peerport)
+		peerport_retire(g->parts.peerport, &retired);
+	strv_fini(&retired);
 }
 
 uint64_t guard_peers_gen(const struct guard *g)

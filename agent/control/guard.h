@@ -2,7 +2,8 @@
  * guard: the lease at work. It asks the other agents when the lease has run out, and fences the launches of
  * this node when lease.h says so.
  *
- * RUN/lease and RUN/peers hold the last acknowledgement and the known agents. An agent that starts while it
+ * RUN/lease, RUN/peers and RUN/retired hold the last acknowledgement, the known agents and the certificates
+ * of removed ones. An agent that starts while it
  * is cut off still knows the age of its lease and whom to ask.
  */
 #ifndef HEARTH_AGENT_CONTROL_GUARD_H
@@ -32,6 +33,8 @@ void guard_destroy(struct guard *g);
  * hearthd counts from when it got the beat. */
 void guard_ack(struct guard *g, uint64_t sent_us, uint32_t lease_ms);
 void guard_peers(struct guard *g, const struct wire_strv *peers, uint64_t gen); /* "name address:port" */
+/* Certificates of removed nodes, which the peer port refuses; also after a restart (RUN/retired). */
+void guard_retired(struct guard *g, const struct wire_strv *fingerprints);
 uint64_t guard_peers_gen(const struct guard *g); /* of the list in use; 0 none, or from an earlier run */
 
 #endif

@@ -77,14 +77,16 @@ struct peerdoor {
 	_Atomic uint32_t lease_ms;
 	_Atomic int hears;
 	struct addresses *_Atomic news;
+	struct strv *_Atomic retired_news;
 	/* of the thread */
 	struct loop *loop;
 	struct loop_fd *watch;
 	struct loop_timer *tick, *back_off;
 	struct places *places;
+	struct strv *retired; /* fingerprints; NULL none */
 	struct visitor *visitors;
 	unsigned n_named, n_dropped;
-	struct log_limit complaints;
+	struct log_limit complaints, strangers;
 };
 
 static uint64_t now_us(const struct peerdoor *d)
@@ -185,13 +187,49 @@ static void on_bytes(struct bufferevent *bev, void *arg)
 	peerframe_put(bev, WM_PEER_ANSWER, &answer);
 }
 
+static void strv_destroy(struct strv *v)
+{
+	if (v)
+		strv_fini(v);
+	free(v);
+}
+
+/* The node of that certificate was removed from the cluster. */
+static int is_retired(struct visitor *v, const char *name)
+{
+	struct peerdoor *d = v->door;
+	struct strv *news = atomic_exchange(&d->retired_news, NULL);
+	char print[PEERFRAME_PRINT_SIZE];
+	unsigned held = 0;
+
+	if (news) {
+		strv_destroy(d->retired);
+		d->retired = news;
+	}
+	if (!d->retired || !d->retired->n)
+		return 0;
+	if (peerframe_print(v->bev, print) < 0)
+		return 1;
+	for (size_t i = 0; i < d->retired->n; i++) {
+		if (strcmp(d->retired->v[i], print) != 0)
+			continue;
+		if (log_limit_ok(&d->strangers, now_us(d), &held))
+			log_warn(
+			    "event=peer_retired node=%s suppressed=%u text=\"this node was removed; its certificate is "
+			    "void\"",
+			    name, held);
+		return 1;
+	}
+	return 0;
+}
+
 static void on_event(struct bufferevent *bev, short what, void *arg)
 {
 	struct visitor *v = arg;
 	char name[PEERFRAME_NAME_SIZE];
 
 	loop_enter(v->door->loop);
-	if (!(what & BEV_EVENT_CONNECTED) || peerframe_name(bev, name) < 0) {
+	if (!(what & BEV_EVENT_CONNECTED) || peerframe_name(bev, name) < 0 || is_retired(v, name)) {
 		visitor_end(v);
 		return;
 	}
@@ -427,7 +465,7 @@ struct peerdoor *peerdoor_open(const struct agent_env *env, const struct agent_i
 	d->clock = env->clock;
 	d->node = xstrdup(env->cfg.node);
 	d->fd = -1;
-	d->complaints.per_minute = 2;
+	d->complaints.per_minute = d->strangers.per_minute = 2;
 	if (tls_for(d, identity, e) == 0 && bind_to(d, &env->cfg, e) == 0 && thread_start(d, e) == 0)
 		return d;
 	peerdoor_close(d);
@@ -453,6 +491,8 @@ void peerdoor_close(struct peerdoor *d)
 	}
 	places_destroy(d->places);
 	free(atomic_load(&d->news));
+	strv_destroy(atomic_load(&d->retired_news));
+	strv_destroy(d->retired);
 	if (d->fd >= 0)
 		close(d->fd);
 	SSL_CTX_free(d->ctx);
@@ -486,4 +526,13 @@ void peerdoor_know(struct peerdoor *d, const struct strv *peers)
 			a->n++;
 	}
 	free(atomic_exchange(&d->news, a));
+}
+
+void peerdoor_retire(struct peerdoor *d, const struct strv *fingerprints)
+{
+	struct strv *copy = xcalloc(1, sizeof(*copy));
+
+	for (size_t i = 0; i < fingerprints->n; i++)
+		strv_add(copy, fingerprints->v[i]);
+	strv_destroy(atomic_exchange(&d->retired_news, copy));
 }

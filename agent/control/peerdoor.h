@@ -2,7 +2,7 @@
  * peerdoor: the answering side of the peer port: TLS with both certificates, PEER_ASK, PEER_ANSWER.
  *
  * It has a thread of its own. Strangers who flood the port cost the agent's loop nothing, and a slow turn of
- * that loop delays no answer. The thread knows only what peerdoor_publish and peerdoor_know give it. A
+ * that loop delays no answer. The thread knows only what the functions below give it. A
  * connection has a second for its handshake and a second for its question; places.h says which connection
  * leaves when many come.
  */
@@ -26,5 +26,7 @@ uint32_t peerdoor_number(const struct peerdoor *d); /* the port as bound */
 void peerdoor_publish(struct peerdoor *d, const struct lease *l);
 /* The agents that hearthd named, "name address:port" each. */
 void peerdoor_know(struct peerdoor *d, const struct strv *peers);
+/* Fingerprints of certificates of removed nodes. */
+void peerdoor_retire(struct peerdoor *d, const struct strv *fingerprints);
 
 #endif

@@ -7,8 +7,10 @@
 #include <event2/bufferevent_ssl.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
+#include <string.h>
 
 #include "common/base/buf.h"
+#include "common/base/hash.h"
 
 #define FRAME_MAX 4096u
 
@@ -51,4 +53,21 @@ int peerframe_name(struct bufferevent *bev, char name[PEERFRAME_NAME_SIZE])
 		n = X509_NAME_get_text_by_NID(X509_get_subject_name(cert), NID_commonName, name, PEERFRAME_NAME_SIZE);
 	X509_free(cert);
 	return n > 0 ? 0 : -1;
+}
+
+int peerframe_print(struct bufferevent *bev, char print[PEERFRAME_PRINT_SIZE])
+{
+	X509 *cert = SSL_get1_peer_certificate(bufferevent_openssl_get_ssl(bev));
+	unsigned char *der = NULL;
+	char hex[HASH_HEX_SIZE];
+	int n = cert ? i2d_X509(cert, &der) : -1;
+
+	X509_free(cert);
+	if (n <= 0)
+		return -1;
+	hash_hex(der, (size_t)n, hex);
+	OPENSSL_free(der);
+	memcpy(print, hex, PEERFRAME_PRINT_SIZE - 1);
+	print[PEERFRAME_PRINT_SIZE - 1] = '\0';
+	return 0;
 }

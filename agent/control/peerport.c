@@ -96,6 +96,11 @@ void peerport_know(struct peerport *p, const struct strv *peers)
 	peerdoor_know(p->door, peers);
 }
 
+void peerport_retire(struct peerport *p, const struct strv *fingerprints)
+{
+	peerdoor_retire(p->door, fingerprints);
+}
+
 /* ---- a try ------------------------------------------------------------------------------------------ */
 
 static uint64_t now_us(const struct peer_question *q)
@@ -141,6 +146,11 @@ static void arm_timer(struct peer_question *q)
 	loop_timer_arm(q->timer, at > now ? at - now : 0);
 }
 
+static int is_unreachable(int code)
+{
+	return code == ECONNREFUSED || code == EHOSTUNREACH || code == ENETUNREACH || code == ETIMEDOUT;
+}
+
 /* A reset or an end after the connection stood: something is there. Refused, or no route: nobody is. */
 static void try_failed(struct try *t, short what)
 {
@@ -150,7 +160,8 @@ static void try_failed(struct try *t, short what)
 
 	if (again_us > AGAIN_MAX_MS * 1000)
 		again_us = AGAIN_MAX_MS * 1000;
-	if (code != ECONNREFUSED && ((what & BEV_EVENT_EOF) || code == ECONNRESET || is_connected(t->bev)))
+	if (!is_unreachable(code) && ((what & BEV_EVENT_EOF) || code == ECONNRESET || is_connected(t->bev) ||
+	                              bufferevent_get_openssl_error(t->bev)))
 		q->met = 1;
 	bufferevent_free(t->bev);
 	t->bev = NULL;

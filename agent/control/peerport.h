@@ -35,6 +35,8 @@ void peerport_publish(struct peerport *p, const struct lease *l);
 /* The agents that hearthd named, "name address:port" each: their connections come before those of strangers.
  */
 void peerport_know(struct peerport *p, const struct strv *peers);
+/* Fingerprints of certificates that get no answer any more; replaces those of before. */
+void peerport_retire(struct peerport *p, const struct strv *fingerprints);
 
 /* Asks a peer, "name address:port". done is called once, after this returns; m is NULL without an answer. The
  * question is freed after it. Returns NULL for an invalid text. */

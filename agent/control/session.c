@@ -240,6 +240,9 @@ static void on_msg(struct peer *p, uint16_t type, uint64_t id, void *msg, void *
 	case WM_ACK:
 		outbox_ack(s->parts.outbox, ((struct wm_ack *)msg)->acked);
 		break;
+	case WM_RETIRED:
+		guard_retired(s->parts.guard, &((struct wm_retired *)msg)->fingerprints);
+		break;
 	case WM_RSH_STATE:
 		rshd_state(s->parts.rshd, msg);
 		break;

@@ -311,6 +311,7 @@ static void fill_launch(struct lproc *p, struct shim_launch *s)
 	s->segment_bytes = SEGMENT_BYTES;
 	s->max_bytes = l->host->env->cfg.log_max_bytes ? l->host->env->cfg.log_max_bytes : LOG_MAX_DEFAULT;
 	s->grace_ms = l->plan->m->grace_ms;
+	s->lease = xasprintf("%s/lease", l->host->env->cfg.run_dir);
 	if (p->kind == PROC_RANK)
 		n = rank_cpus(l, p->local_rank, cpus);
 	else if (n)

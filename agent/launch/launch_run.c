@@ -186,6 +186,8 @@ void launch_proc_changed(struct lproc *p)
 {
 	struct launch *l = p->l;
 
+	if (p->by_lease && !launch_is_over(l) && l->cls != RC_NODE_LOST)
+		launch_fence(l, "the lease of this node was over and no agent ran");
 	if (launch_is_over(l)) {
 		if (l->unsure && all_ended(l))
 			launch_sure(l);

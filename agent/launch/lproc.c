@@ -215,12 +215,14 @@ static void on_status(const struct wm_shim_status *st, void *arg)
 	/* A process that waited and got an order to end did not fail to start: the end of the launch is enough.
 	 */
 	p->unsaid = p->quit && p->state <= PS_WAITING && st->state == PS_FAILED;
-	p->state = st->state;
+	p->by_lease = st->ended_by == BY_LEASE && st->state == PS_EXITED;
+	/* Its end says nothing of its program: the rank went with its node. */
+	p->state = p->by_lease ? PS_LOST : st->state;
 	p->pid = st->pid;
 	p->exit_code = st->exit_code;
 	p->signal = st->signal;
 	p->oom = st->oom;
-	p->ended_by = st->ended_by;
+	p->ended_by = p->by_lease ? BY_ORDER : st->ended_by;
 	p->started_us = st->started_us;
 	p->ended_us = st->ended_us;
 	free(p->text);

@@ -32,9 +32,10 @@ struct lproc {
 	char *text;
 	char *last_lines; /* of a bad end */
 	size_t last_lines_n;
-	int went;   /* GO was sent */
-	int quit;   /* has an order to end */
-	int unsaid; /* its end is not reported: our own order kept it from starting */
+	int went;     /* GO was sent */
+	int quit;     /* has an order to end */
+	int by_lease; /* its shim ended it, because the lease was over */
+	int unsaid;   /* its end is not reported: our own order kept it from starting */
 	struct lproc *next;
 };
 

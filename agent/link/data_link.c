@@ -55,7 +55,7 @@ struct data_link {
 	struct request *requests;
 	struct data_link_sub *subs;
 	uint64_t next_id, unacked;
-	struct workers *workers;
+	struct workers *pools[N_DATA_LINK_POOLS];
 	struct log_limit complaints;
 	int ending;
 	const struct data_link_sub *turn; /* who was served first last time */
@@ -439,6 +439,18 @@ void data_link_dial_now(struct data_link *b)
 /* ---- life ------------------------------------------------------------------------------------------------
  */
 
+/* A launch has at most one task in each, so the queues hold more launches than a node runs. */
+static const struct {
+	const char *what;
+	struct workers_limits limits;
+} pools[N_DATA_LINK_POOLS] = {
+    [POOL_STAGING] = {"staging", {.threads = 64, .queue = 1024, .wait_ms = 300000}},
+    [POOL_UPLOADS] = {"uploads", {.threads = 64, .queue = 1024, .wait_ms = 300000}},
+    /* A directory service that hangs keeps its threads; their number bounds what hangs. */
+    [POOL_ACCOUNTS] = {"account look-ups", {.threads = 16, .queue = 1024, .wait_ms = 30000}},
+    [POOL_INFO] = {"package lists", {.threads = 4, .queue = 1024, .wait_ms = 60000}},
+};
+
 struct data_link *data_link_create(struct agent_env *env, const char *ca_pem, const char *cert_path,
                                    const char *key_path)
 {
@@ -450,7 +462,8 @@ struct data_link *data_link_create(struct agent_env *env, const char *ca_pem, co
 	b->key_path = xstrdup(key_path);
 	b->complaints.per_minute = 6;
 	b->redial = loop_timer_create(env->loop, dial_controller, b);
-	b->workers = workers_create(env->loop);
+	for (int i = 0; i < N_DATA_LINK_POOLS; i++)
+		b->pools[i] = workers_create_pool(env->loop, &pools[i].limits);
 	if (env->cfg.controller)
 		dial_controller(b);
 	return b;
@@ -468,7 +481,8 @@ void data_link_destroy(struct data_link *b)
 	err_set(&e, ERR_UNAVAILABLE, "the agent ends");
 	HASH_ITER (hh, b->requests, r, tmp)
 		finish_request(r, -1, 0, NULL, &e);
-	workers_destroy(b->workers, WORKERS_END_MS);
+	for (int i = 0; i < N_DATA_LINK_POOLS; i++)
+		workers_destroy(b->pools[i], WORKERS_END_MS);
 	while (b->subs)
 		data_link_unsubscribe(b->subs);
 	loop_timer_destroy(b->redial);
@@ -479,7 +493,17 @@ void data_link_destroy(struct data_link *b)
 	free(b);
 }
 
-struct workers *data_link_workers(struct data_link *b)
+struct workers *data_link_workers(struct data_link *b, enum data_link_pool pool)
 {
-	return b->workers;
+	return b->pools[pool];
+}
+
+int data_link_late(enum data_link_pool pool, struct err *e)
+{
+	const struct workers_limits *l = &pools[pool].limits;
+
+	return err_set(e, ERR_BUSY,
+	               "this node was busy: none of its %u threads for %s was free within %u s; wait until other "
+	               "jobs there are through, or use another node",
+	               l->threads, pools[pool].what, l->wait_ms / 1000);
 }

@@ -83,6 +83,14 @@ static void packages_done(void *arg)
 	p->done(p->text, p->text ? NULL : p->e.text, p->arg);
 }
 
+static void packages_late(void *arg)
+{
+	struct packages *p = arg;
+
+	data_link_late(POOL_INFO, &p->e);
+	packages_done(p);
+}
+
 static void packages_free(void *arg)
 {
 	struct packages *p = arg;
@@ -97,7 +105,7 @@ struct packages *stage_packages(struct data_link *b, const char *venv_bin, struc
                                 void (*done_fn)(const char *text, const char *why, void *arg), void *arg)
 {
 	static const struct worker_task task = {
-	    .run = packages_run, .done = packages_done, .release = packages_free};
+	    .run = packages_run, .done = packages_done, .release = packages_free, .late = packages_late};
 	struct packages *p = xcalloc(1, sizeof(*p));
 	struct err e;
 
@@ -105,7 +113,7 @@ struct packages *stage_packages(struct data_link *b, const char *venv_bin, struc
 	p->python = venv_bin ? xasprintf("%s/python", venv_bin) : xstrdup(STAGE_PYTHON);
 	p->done = done_fn;
 	p->arg = arg;
-	p->handle = worker_start(data_link_workers(b), &task, p, &e);
+	p->handle = worker_start(data_link_workers(b, POOL_INFO), &task, p, &e);
 	if (p->handle)
 		return p;
 	packages_free(p);

@@ -407,6 +407,15 @@ static void stage_done(void *arg)
 	s->ops.done(&r, s->arg);
 }
 
+static void stage_late(void *arg)
+{
+	struct stage *s = arg;
+	struct err e;
+
+	data_link_late(POOL_STAGING, &e);
+	s->ops.done(&(struct stage_result){.rc = -1, .cls = RC_STAGING, .text = e.text}, s->arg);
+}
+
 /* Picks the variables of the job that steer pip and its way to the network. */
 static int for_pip(const char *name)
 {
@@ -458,7 +467,7 @@ static struct stage *begin_stage(struct stage *s, const struct worker_task *task
 {
 	struct err e;
 
-	s->handle = worker_start(data_link_workers(s->b), task, s, &e);
+	s->handle = worker_start(data_link_workers(s->b, POOL_STAGING), task, s, &e);
 	if (s->handle)
 		return s;
 	log_error("event=stage_not_started reason=\"%s\"", e.text);
@@ -484,7 +493,8 @@ static struct stage *stage_new(struct agent_env *env, struct data_link *b, const
 struct stage *stage_start(struct agent_env *env, struct data_link *b, const struct stage_params *p,
                           const struct stage_ops *ops, void *arg)
 {
-	static const struct worker_task task = {.run = run_stage, .done = stage_done, .release = stage_free};
+	static const struct worker_task task = {
+	    .run = run_stage, .done = stage_done, .release = stage_free, .late = stage_late};
 
 	fetch_global_init();
 	return begin_stage(stage_new(env, b, p, ops, arg), &task);
@@ -494,7 +504,8 @@ struct stage *stage_build(struct agent_env *env, struct data_link *b, const stru
                           const char *build_key, const char *tmpdir, struct inside *in,
                           const struct stage_ops *ops, void *arg)
 {
-	static const struct worker_task task = {.run = run_build, .done = stage_done, .release = stage_free};
+	static const struct worker_task task = {
+	    .run = run_build, .done = stage_done, .release = stage_free, .late = stage_late};
 	struct stage *s = stage_new(env, b, p, ops, arg);
 
 	s->build_key = xstrdup(build_key);

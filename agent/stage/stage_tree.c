@@ -62,6 +62,20 @@ static int check_room(struct stage *s, uint64_t need, const char *what, struct e
 	return 0;
 }
 
+/* Before the disk is filled: a small manifest may stand for a large tree. */
+static int check_space(const struct stage *s, uint64_t need, struct err *e)
+{
+	uint64_t left, total;
+	char a[32], b[32];
+
+	if (fs_disk_free(s->data_dir, &left, &total, e) < 0)
+		return -1;
+	if (need <= left)
+		return 0;
+	return err_set(e, ERR_NOSPACE, "the tree needs %s, but %s has %s left", str_size(need, a, sizeof(a)),
+	               s->data_dir, str_size(left, b, sizeof(b)));
+}
+
 /* ---- blobs -----------------------------------------------------------------------------------------------
  */
 
@@ -136,7 +150,8 @@ static int make_tree(struct stage *s, const char *digest, const char *entry_dir,
 
 	if (cache_kind(blobs, 0700, e) < 0 ||
 	    need_blob(s, blobs, digest, TREE_MANIFEST_MAX, &manifest, &n, e) < 0 ||
-	    tree_each(manifest, n, add_size, &size, e) < 0 || check_room(s, size, "the tree", e) < 0)
+	    tree_each(manifest, n, add_size, &size, e) < 0 || check_room(s, size, "the tree", e) < 0 ||
+	    check_space(s, size, e) < 0)
 		return -1;
 	s->total = size;
 	/* Twice: a chunk that was found damaged while extracting was moved aside, and comes again. */

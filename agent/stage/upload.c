@@ -256,6 +256,14 @@ static void upload_done(void *arg)
 	u->ops.done(u->rc, u->rc < 0 ? u->e.text : NULL, u->arg);
 }
 
+static void upload_late(void *arg)
+{
+	struct upload *u = arg;
+
+	u->rc = data_link_late(POOL_UPLOADS, &u->e);
+	upload_done(u);
+}
+
 static void release_upload(void *arg)
 {
 	struct upload *u = arg;
@@ -302,7 +310,7 @@ struct upload *upload_start(struct agent_env *env, struct data_link *b, uint64_t
                             const char *output_uri, const struct upload_ops *ops, void *arg)
 {
 	static const struct worker_task task = {
-	    .run = run_upload, .done = upload_done, .release = release_upload};
+	    .run = run_upload, .done = upload_done, .release = release_upload, .late = upload_late};
 	struct upload *u = xcalloc(1, sizeof(*u));
 	size_t n;
 	struct err e;
@@ -324,7 +332,8 @@ struct upload *upload_start(struct agent_env *env, struct data_link *b, uint64_t
 	if (u->uri)
 		name_cluster(u);
 
-	if (find_user(u, user, &e) < 0 || !(u->handle = worker_start(data_link_workers(b), &task, u, &e))) {
+	if (find_user(u, user, &e) < 0 ||
+	    !(u->handle = worker_start(data_link_workers(b, POOL_UPLOADS), &task, u, &e))) {
 		log_error("event=upload_not_started job=%" PRIu64 " reason=\"%s\"", job, e.text);
 		release_upload(u);
 		return NULL;

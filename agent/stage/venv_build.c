@@ -169,8 +169,8 @@ static int install_packages(struct build *b, struct err *e)
 
 static int close_folder(struct stage *s, int fd, int depth, struct err *e);
 
-/* Only what belongs to the account: a second name of somebody else's file stays as it is. By descriptor,
- * because other jobs of the account may change names meanwhile. */
+/* Only what belongs to the account: a second name of somebody else's file, or a folder that was moved here,
+ * stays as it is. By descriptor, because other jobs of the account may change names meanwhile. */
 static int close_entry(struct stage *s, int at, const char *name, int depth, struct err *e)
 {
 	cleanup_close int fd = openat(at, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -198,13 +198,20 @@ static int close_folder(struct stage *s, int fd, int depth, struct err *e)
 {
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	const struct dirent *one;
+	struct stat st;
 	int rc = 0;
 
-	if (!d) {
+	if (!d || fstat(fd, &st) < 0) {
 		rc = err_sys(e, errno, "folder of the environment");
-		if (fd >= 0)
+		if (d)
+			closedir(d);
+		else if (fd >= 0)
 			close(fd);
 		return rc;
+	}
+	if (st.st_uid != s->user.uid) {
+		closedir(d);
+		return 0;
 	}
 	if (depth == DEPTH_MAX)
 		rc = err_set(e, ERR_LIMIT, "its folders are more than %d deep", DEPTH_MAX);

@@ -59,6 +59,13 @@ static uint64_t system_boot(const struct clock *c)
 	return shifted_us(read_us(CLOCK_BOOTTIME), &boot_shift_us);
 }
 
+uint64_t clock_slept_us(void)
+{
+	uint64_t awake = read_us(CLOCK_MONOTONIC), all = system_boot(NULL);
+
+	return all > awake ? all - awake : 0;
+}
+
 const struct clock *clock_real(void)
 {
 	static const struct clock system_clock = {.real_us = system_real, .boot_us = system_boot};

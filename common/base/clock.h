@@ -28,6 +28,9 @@ static inline uint64_t clock_boot_us(const struct clock *c)
 	return c->boot_us(c);
 }
 
+/* How long this machine has slept (suspend) since it booted. */
+uint64_t clock_slept_us(void);
+
 struct timespec;
 /* The real monotonic clock `us` from now, for pthread_cond_timedwait on a condition with CLOCK_MONOTONIC (it
  * knows no boot clock; a suspend makes such a wait longer). */

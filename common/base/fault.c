@@ -57,6 +57,7 @@ static struct point points[] = {
     {.name = "agent.holder"},
     /* controller */
     {.name = "controller.commit"},
+    {.name = "work.slow"},
     {.name = "data.nfs"},
     {.name = "data.low"},
     {.name = "log.write"},
@@ -72,6 +73,7 @@ static struct point points[] = {
     {.name = "mistake.lost_is_success"},
     {.name = "mistake.early_release"},
     {.name = "mistake.no_fence"},
+    {.name = "mistake.no_switch"},
     {.name = "mistake.short_lease"},
     {.name = "mistake.no_resend"},
     {.name = "mistake.no_idempotency"},

@@ -47,6 +47,7 @@ enum ended_by {                /* who put an end to a process */
 	            BY_ORDER,      /* a kill that the controller or the agent wanted */
 	            BY_LAUNCHER,   /* what mpirun or torchrun started in its place was gone, or passed a signal on
 	                            */
+	            BY_LEASE, /* its shim: the lease of the node was over. Agents report such a process as lost */
 };
 enum reason_class { /* why a launch or an attempt ended badly; further ones come with recovery */
 	                RC_NONE = 0,
@@ -131,6 +132,11 @@ enum reason_class { /* why a launch or an attempt ended badly; further ones come
 /* controller's line for the node's `system` stream of that job */
 #define WM_NOTE_F(F) F(U64, job) F(U32, attempt) F(U64, epoch) F(STR, text)
 
+/* Fingerprints (tls_fingerprint) of the certificates of removed nodes, which peer ports refuse: all of them, those that
+ * were seen last come first. An agent of version 2 refuses none. */
+#define RETIRED_MAX 1024
+#define WM_RETIRED_F(F) F(STRV, fingerprints)
+
 /* ---- bulk: agent -> controller ----------------------------------------------------------------- */
 /* stream: "rank-N", "mpirun", "setup-algo-K", "system-algo-K". offset: of data[0] in the stream. A gap (offset > known) is stored as a gap with a visible
  * count. eof = 1 on the last one (data may be empty). rec: side index for this chunk, 16 bytes each: u32 offset in data | u64 real_us | u32 fd (1, 2). */
@@ -202,6 +208,7 @@ enum reason_class { /* why a launch or an attempt ended badly; further ones come
 	M(47, COLLECT, collect, WIRE_FROM_CTL, WIRE_CONTROL, 2)                            \
 	M(48, NOTE, note, WIRE_FROM_CTL, WIRE_CONTROL, 2)                                  \
 	M(49, GANG, gang, 0, 0, WIRE_EVER)                                                 \
+	M(50, RETIRED, retired, WIRE_FROM_CTL, WIRE_CONTROL, 3)                            \
 	M(64, LOG_DATA, log_data, WIRE_FROM_AGENT, WIRE_BULK, 2)                           \
 	M(65, METRICS, metrics, WIRE_FROM_AGENT, WIRE_BULK, 2)                             \
 	M(66, BLOB_GET, blob_get, WIRE_FROM_AGENT, WIRE_BULK, 2)                           \

@@ -90,7 +90,7 @@
 	K("retry.max_attempts", "integer", "1", 0, spec_v_reserved, 0, 0, 0, "attempts at most") \
 	K("retry.capacity", "integer", "null", 0, spec_v_reserved, 0, 0, 0, "further attempts when nodes were lost") \
 	K("limits", "object", "{}", 1, spec_v_object, 0, 0, 0, "bounds of the run") \
-	K("limits.max_runtime_s", "integer", "0", 1, spec_v_i64, P(s.max_runtime_s), 0, 366LL * 86400, "seconds after which the job is stopped; 0: the administrator's default") \
+	K("limits.max_runtime_s", "integer", "0", 1, spec_v_i64, P(s.max_runtime_s), 0, 366LL * 86400, "seconds from the placement after which the job is stopped; 0: the administrator's default") \
 	K("limits.grace_s", "integer", "30", 1, spec_v_i64, P(s.grace_s), 0, 3600, "seconds between TERM and KILL at a stop") \
 	K("limits.max_wait_s", "integer", "0", 1, spec_v_i64, P(s.max_wait_s), 0, 366LL * 86400, "seconds that the job waits in the queue at most, then it ends; 0: no limit") \
 	K("limits.max_cost_usd", "number", "null", 1, spec_v_money, P(s.max_cost_usd), 0, 1000000000, "money to spend on all attempts at most, then the job ends; null: no limit") \

@@ -351,6 +351,14 @@ int tree_measure(const char *manifest, size_t n, struct tree_stats *st, struct e
 
 int tree_chunks(const char *manifest, size_t n, char ***v, size_t *count, struct err *e)
 {
+	struct tree_stats st;
+
+	return tree_contents(manifest, n, v, count, &st, e);
+}
+
+int tree_contents(const char *manifest, size_t n, char ***v, size_t *count, struct tree_stats *st,
+                  struct err *e)
+{
 	struct gather g = {.seen = tree_set_create(), .keep = 1};
 	int rc = tree_each(manifest, n, gather_entry, &g, e);
 
@@ -361,5 +369,6 @@ int tree_chunks(const char *manifest, size_t n, char ***v, size_t *count, struct
 	}
 	*v = g.digests.v;
 	*count = g.digests.n;
+	*st = g.st;
 	return 0;
 }

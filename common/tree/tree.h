@@ -62,6 +62,10 @@ int tree_each(const char *manifest, size_t n,
               int (*fn)(const struct tree_entry *en, void *arg, struct err *e), void *arg, struct err *e);
 /* Distinct chunk digests in order of first use; v[n] malloc'ed strings (free each and v). */
 int tree_chunks(const char *manifest, size_t n, char ***v, size_t *count, struct err *e);
+/* The same, and the sizes: a small manifest may stand for a large tree, as one chunk may be in it many times.
+ */
+int tree_contents(const char *manifest, size_t n, char ***v, size_t *count, struct tree_stats *st,
+                  struct err *e);
 /* Files, bytes and distinct chunks, before anything is fetched or written. */
 int tree_measure(const char *manifest, size_t n, struct tree_stats *st, struct err *e);
 /* Next part of an entry's chunk list: moves *list; 1 got one, 0 end, -1 malformed. */

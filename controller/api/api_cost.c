@@ -1,5 +1,5 @@
 /*
- * api_cost: money spent (read from the store on this thread), and budgets (asked of the state thread).
+ * api_cost: money spent (read from the store by a worker), and budgets (asked of the state thread).
  */
 #include <string.h>
 
@@ -12,6 +12,7 @@
 #include "controller/api/thread.h"
 #include "controller/http/route.h"
 #include "controller/io/ask.h"
+#include "controller/io/work.h"
 #include "store/read/find.h"
 #include "store/read/query.h"
 
@@ -28,25 +29,25 @@ static void refuse_name(const char *key, const char *what, const char *name, con
 }
 
 /* Nothing was spent in that time: refuses a queue or user that never existed. */
-static int check_names(struct io *io, const struct cost_filter *f, struct err *e)
+static int check_names(struct store_reader *r, const struct cost_filter *f, struct err *e)
 {
 	struct strv near = {0};
-	int rc = !f->queue || strcmp(f->queue, "default") == 0 ? 1 : store_queue_known(io->reader, f->queue, e);
+	int rc = !f->queue || strcmp(f->queue, "default") == 0 ? 1 : store_queue_known(r, f->queue, e);
 
 	if (rc == 0) {
 		strv_add(&near, "default");
-		if (store_queue_names(io->reader, &near, e) == 0)
+		if (store_queue_names(r, &near, e) == 0)
 			refuse_name("queue", "there is no queue", f->queue, &near, e);
 	} else if (rc > 0 && f->owner) {
-		rc = store_owner_known(io->reader, f->owner, e);
-		if (rc == 0 && store_owner_names(io->reader, &near, e) == 0)
+		rc = store_owner_known(r, f->owner, e);
+		if (rc == 0 && store_owner_names(r, &near, e) == 0)
 			refuse_name("owner", "no job belongs to", f->owner, &near, e);
 	}
 	strv_fini(&near);
 	return rc > 0 ? 0 : -1;
 }
 
-static int check_job(struct io *io, const struct cost_filter *f, struct err *e)
+static int check_job(struct store_reader *r, const struct cost_filter *f, struct err *e)
 {
 	struct job_row row;
 	int rc;
@@ -54,7 +55,7 @@ static int check_job(struct io *io, const struct cost_filter *f, struct err *e)
 	if (!f->job)
 		return 0;
 	memset(&row, 0, sizeof(row));
-	rc = store_job_get(io->reader, f->job, &row, e);
+	rc = store_job_get(r, f->job, &row, e);
 	job_row_fini(&row);
 	return rc;
 }
@@ -68,6 +69,19 @@ static int check_span(struct cost_filter *f, struct err *e)
 	if (f->from_us > f->now_us)
 		f->from_us = f->now_us;
 	return 0;
+}
+
+/* Worker. The strings of the filter are the call's. */
+static cJSON *sum_cost(struct store_reader *r, void *state, struct err *e)
+{
+	const struct cost_filter *f = state;
+	cJSON *o = check_job(r, f, e) == 0 ? store_cost_json(r, f, e) : NULL;
+
+	if (o && !cJSON_GetObjectItemCaseSensitive(o, "rows")->child && check_names(r, f, e) < 0) {
+		cJSON_Delete(o);
+		o = NULL;
+	}
+	return o;
 }
 
 void api_cost(struct call *c, struct io *io)
@@ -84,7 +98,6 @@ void api_cost(struct call *c, struct io *io)
 	    .limit = (uint32_t)(query_u64(c, "limit", 100) > 1000 ? 1000 : query_u64(c, "limit", 100)),
 	};
 	struct err e;
-	cJSON *o;
 	int k;
 
 	for (k = 0; by && names[k] && strcmp(names[k], by) != 0; k++)
@@ -94,15 +107,11 @@ void api_cost(struct call *c, struct io *io)
 		return;
 	}
 	f.by = by ? (enum cost_by)k : COST_BY_QUEUE;
-	o = check_span(&f, &e) == 0 && check_job(io, &f, &e) == 0 ? store_cost_json(io->reader, &f, &e) : NULL;
-	if (o && !cJSON_GetObjectItemCaseSensitive(o, "rows")->child && check_names(io, &f, &e) < 0) {
-		cJSON_Delete(o);
-		o = NULL;
-	}
-	if (o)
-		call_json(c, 200, o);
-	else
+	if (check_span(&f, &e) < 0)
 		call_fail(c, &e);
+	else
+		work_ask(c, io,
+		         &(struct work_ask){.ask = sum_cost, .state = xmemdup(&f, sizeof(f)), .free_state = free});
 }
 
 void api_budgets(struct call *c, struct io *io)

@@ -15,6 +15,7 @@
 #include "controller/files/data_threads.h"
 #include "controller/http/route.h"
 #include "controller/io/ask.h"
+#include "controller/io/work.h"
 #include "store/read/find.h"
 #include "store/read/query.h"
 
@@ -62,22 +63,60 @@ static int is_queued(const cJSON *job)
 	return status && strcmp(status, "queued") == 0;
 }
 
-/* Only the state thread knows why a job waits: it completes an answer with waiting jobs. */
-static void answer_waiting(struct call *c, struct io *io, cJSON *body)
+static int is_any_queued(const cJSON *body)
 {
 	const cJSON *j;
 	int waiting = is_queued(body);
 
 	cJSON_ArrayForEach (j, cJSON_GetObjectItemCaseSensitive(body, "jobs"))
 		waiting |= is_queued(j);
-	if (waiting)
+	return waiting;
+}
+
+/* Only the state thread knows why a job waits: it completes an answer with waiting jobs. */
+static void answer_waiting(struct call *c, struct io *io, cJSON *body)
+{
+	if (is_any_queued(body))
 		ask_send(c, io, ask_new(c, REQ_BRIEF, body));
 	else
 		call_json(c, 200, body);
 }
 
+struct job_search { /* strings are the call's, but for the key */
+	struct job_filter f;
+	char *key;
+};
+
+static void search_free(void *arg)
+{
+	struct job_search *s = arg;
+
+	free(s->key);
+	free(s);
+}
+
+static cJSON *search_jobs(struct store_reader *r, void *arg, struct err *e)
+{
+	const struct job_search *s = arg;
+
+	return store_jobs_json(r, &s->f, e);
+}
+
+static int has_waiting(const cJSON *list, void *arg)
+{
+	(void)arg;
+	return is_any_queued(list);
+}
+
+static void ask_reasons(struct call *c, struct io *io, cJSON *list, void *arg)
+{
+	(void)arg;
+	ask_send(c, io, ask_new(c, REQ_BRIEF, list));
+}
+
 void api_jobs_list(struct call *c, struct io *io)
 {
+	struct job_search *s;
 	struct job_filter f = {
 	    .owner = query_bool(c, "mine") ? c->who.user : query_str(c, "owner"),
 	    .status = query_str(c, "status"),
@@ -92,7 +131,6 @@ void api_jobs_list(struct call *c, struct io *io)
 	};
 	cleanup_free char *key = NULL;
 	struct err e;
-	cJSON *list;
 
 	if (filter_tag(query_str(c, "tag"), &key, &f.tag_value) < 0) {
 		call_problem(c, 400, NULL, "tag: expected KEY or KEY:VALUE");
@@ -103,11 +141,10 @@ void api_jobs_list(struct call *c, struct io *io)
 		call_fail(c, &e);
 		return;
 	}
-	list = store_jobs_json(io->reader, &f, &e);
-	if (list)
-		answer_waiting(c, io, list);
-	else
-		call_fail(c, &e);
+	s = xmalloc(sizeof(*s));
+	*s = (struct job_search){.f = f, .key = key};
+	key = NULL;
+	work_ask(c, io, &(struct work_ask){search_jobs, has_waiting, ask_reasons, s, search_free});
 }
 
 /* Adds the time limit that applies and its origin, like max_runtime_s() of the core. */
@@ -146,19 +183,29 @@ void api_job_get(struct call *c, struct io *io)
 		call_fail(c, &e);
 }
 
+struct member_search {
+	uint64_t array;
+	const char *metric; /* the call's */
+	uint32_t limit;
+};
+
+static cJSON *search_members(struct store_reader *r, void *arg, struct err *e)
+{
+	const struct member_search *s = arg;
+
+	return store_members_json(r, s->array, s->metric, s->limit, e);
+}
+
 void api_job_members(struct call *c, struct io *io)
 {
 	const char *metric = query_str(c, "metric");
 	uint64_t limit = query_u64(c, "limit", 0);
-	struct err e;
-	cJSON *list;
+	struct member_search *s = xmalloc(sizeof(*s));
 
-	list = store_members_json(io->reader, c->target_id, metric && *metric ? metric : NULL,
-	                          limit > UINT32_MAX ? UINT32_MAX : (uint32_t)limit, &e);
-	if (list)
-		call_json(c, 200, list);
-	else
-		call_fail(c, &e);
+	*s = (struct member_search){.array = c->target_id,
+	                            .metric = metric && *metric ? metric : NULL,
+	                            .limit = limit > UINT32_MAX ? UINT32_MAX : (uint32_t)limit};
+	work_ask(c, io, &(struct work_ask){.ask = search_members, .state = s, .free_state = free});
 }
 
 /* "last", "last~1", "NAME", "NAME~1" among the jobs of owner, NULL: of all. 1: the text can only mean an own
@@ -354,7 +401,7 @@ static void check_bundle(struct data_threads *b, void *arg)
 {
 	struct bundle_check *k = arg;
 
-	k->rc = blobstore_check_tree(data_blobs(b), k->rq->user, k->digest, &k->e);
+	k->rc = blobstore_check_tree(data_blobs(b), k->rq->user, k->digest, k->rq->spec->disk_bytes, &k->e);
 	io_post_wait(k->io, bundle_checked, k, bundle_check_free);
 }
 

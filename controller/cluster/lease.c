@@ -50,6 +50,7 @@ static void answer_beat(struct core *c, struct cnode *n, uint64_t seq)
 	for (uint32_t i = 0; i < m.peers.n; i++)
 		free(m.peers.v[i]);
 	free(m.peers.v);
+	peers_tell_retired(c, n); /* after the answer, which renews the lease */
 }
 
 static double finite_or_0(double v)

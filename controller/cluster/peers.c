@@ -122,6 +122,34 @@ void peers_tell(struct core *c, struct cnode *n, struct wm_beat_ack *m)
 	n->peers_sent_us = now;
 }
 
+static int by_seen(const void *pa, const void *pb)
+{
+	const struct cnode *const *a = pa, *const *b = pb;
+
+	return ((*a)->r.seen_us < (*b)->r.seen_us) - ((*a)->r.seen_us > (*b)->r.seen_us);
+}
+
+void peers_tell_retired(struct core *c, struct cnode *n)
+{
+	struct wm_retired m = {0};
+	struct cnode **gone;
+	size_t n_gone = 0;
+
+	if (n->retired_sent == c->peers.retired_gen + 1)
+		return;
+	gone = xcalloc(HASH_COUNT(c->records.all[CLUSTER_NODE]) + 1, sizeof(struct cnode *));
+	for (struct cnode *x = node_first(c); x; x = node_next(x))
+		if (x->r.state == NODE_REMOVED && x->r.fingerprint && *x->r.fingerprint)
+			gone[n_gone++] = x;
+	qsort(gone, n_gone, sizeof(struct cnode *), by_seen);
+	for (size_t i = 0; i < n_gone && i < RETIRED_MAX; i++)
+		wire_strv_add(&m.fingerprints, gone[i]->r.fingerprint);
+	c->io.send(n->name, n->session, WM_RETIRED, &m, 0, c->io.arg);
+	wire_fini(WM_RETIRED, &m);
+	free(gone);
+	n->retired_sent = c->peers.retired_gen + 1;
+}
+
 void peers_told(struct cnode *n, uint64_t gen)
 {
 	if (!n->sent.gen || gen != n->sent.gen)

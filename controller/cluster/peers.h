@@ -9,6 +9,8 @@
 
 /* Adds the list to m->peers (wire_strv_add) when the node needs one. */
 void peers_tell(struct core *c, struct cnode *n, struct wm_beat_ack *m);
+/* Sends the certificates of removed nodes to a node that does not have them in this session. */
+void peers_tell_retired(struct core *c, struct cnode *n);
 void peers_told(struct cnode *n, uint64_t gen); /* the node confirms the list gen */
 /* Call it when a node goes up or down, or its address changes: the next list is made again. */
 void peers_changed(struct core *c);

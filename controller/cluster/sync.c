@@ -66,6 +66,7 @@ static void admit_session(struct core *c, struct cnode *n, uint64_t session, con
 	n->beat_us = now_boot(c);
 	n->r.seen_us = now_real(c);
 	n->peers_sent_us = 0;
+	n->retired_sent = 0;
 	node_changed(c, n, 0);
 	log_info("event=agent_up node=%s session=%" PRIu64 " version=%u software=%s", n->name, session,
 	         n->version, hello && hello->software ? hello->software : "?");

@@ -35,6 +35,7 @@ struct api_thread;
 struct asks;
 struct io_set;
 struct store_reader;
+struct work_pool;
 
 struct io {
 	struct io_set *set;
@@ -77,6 +78,7 @@ struct io_config {
 struct io_set {
 	struct io io[IO_MAX];
 	unsigned n;
+	struct work_pool *work; /* questions that may take long (work.h); set before the threads start */
 	_Atomic int stopping;
 	struct io_config cfg;
 	char *db_path;

@@ -121,6 +121,7 @@ void req_node_rm(struct core *c, struct request *rq)
 	cluster_post(c, EV_NODE_REMOVED, d);
 	peers_changed(c);
 	c->peers.gen++;
+	c->peers.retired_gen++;
 	node_changed(c, n, 0);
 	answer_node(c, rq, n);
 }

@@ -209,6 +209,9 @@ static void judge_lost(const struct attempt_rec *a, const struct place_rec *lost
 	uint32_t rank = NO_RANK, n = count_lost_ranks(a, &rank);
 	TEXT(more);
 
+	/* A node may come back and report that its ranks ended with its lease. */
+	if (!lost && n && a->places[a->ranks[rank].place].cls == RC_NODE_LOST)
+		lost = &a->places[a->ranks[rank].place];
 	v->outcome = OUT_LOST;
 	v->rank = rank;
 	v->cls = lost ? RC_NODE_LOST : RC_UNKNOWN;

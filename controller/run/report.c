@@ -84,11 +84,11 @@ static void add_text(cJSON *d, const char *key, const char *s, size_t n)
 	free(text);
 }
 
-/* Returns 1 when the agent stopped the launch by itself, because of a limit. */
-static int limit_passed(const struct wm_launch_report *m)
+/* Returns 1 when the node ended the launch by itself, because of a limit or of its lease. */
+static int ended_by_node(const struct wm_launch_report *m)
 {
 	return (m->state == LAUNCH_STOPPING || m->state == LAUNCH_ENDED) &&
-	       (m->cls == RC_OOM || m->cls == RC_DISK);
+	       (m->cls == RC_OOM || m->cls == RC_DISK || m->cls == RC_NODE_LOST);
 }
 
 /* ---- launches -------------------------------------------------------------------------------- */
@@ -182,7 +182,7 @@ static void launch_state(struct core *c, struct cjob *j, struct cnode *n, const 
 		if (is_infrastructure(m->cls) || m->cls == RC_NONE)
 			cJSON_AddTrueToObject(d, "culprit");
 	}
-	if (limit_passed(m))
+	if (ended_by_node(m))
 		json_add_str(d, "class", state_name(STATE_CLASS, m->cls));
 	if (*m->text)
 		add_text(d, "text", m->text, strlen(m->text));

@@ -124,6 +124,55 @@ static uint64_t earlier_of(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
+/* Returns the boot time at which the attempt has had its place for span_us. */
+static uint64_t held_until(const struct cjob *j, uint64_t span_us)
+{
+	const struct active *a = j->act;
+
+	return a->placed_us + (a->held_us < span_us ? span_us - a->held_us : 0);
+}
+
+/* Returns the boot time at which the time limit is reached; UINT64_MAX: no limit. The scheduler counts from
+ * the placement, too. */
+static uint64_t time_limit_at(const struct cjob *j)
+{
+	return j->act->max_runtime_us ? held_until(j, j->act->max_runtime_us) : UINT64_MAX;
+}
+
+static int time_is_up(const struct core *c, const struct cjob *j, struct verdict *v)
+{
+	uint64_t limit = j->act->max_runtime_us;
+	char span[40];
+
+	return limit && now_boot(c) >= time_limit_at(j) &&
+	       verdict_set(v, RC_TIMEOUT, "time limit of %s reached",
+	                   str_duration(limit / 1000000, span, sizeof(span)));
+}
+
+static uint64_t prepare_limit_at(const struct core *c, const struct cjob *j)
+{
+	return held_until(j, (uint64_t)c->cfg.prepare_limit_s * 1000000);
+}
+
+/* Finds the first node that is not ready within prepare_limit. It makes progress, so nothing says that
+ * another node is faster: the node is named, but not blamed. */
+static int prepares_too_long(const struct core *c, const struct cjob *j, struct verdict *v)
+{
+	const struct attempt_rec *a = j->r.att;
+	char span[40];
+	uint32_t i = 0;
+
+	if (now_boot(c) < prepare_limit_at(c, j))
+		return 0;
+	while (i + 1 < a->n_places && a->places[i].state == PLACE_READY)
+		i++;
+	return verdict_set(v, RC_STAGING,
+	                   "preparing took longer than %s: node %s is not ready%s%s; make the inputs smaller or "
+	                   "faster to fetch, or ask the administrator to raise prepare_limit",
+	                   str_duration(c->cfg.prepare_limit_s, span, sizeof(span)), a->places[i].node,
+	                   j->act->rt[i].phase[0] ? ", in " : "", j->act->rt[i].phase);
+}
+
 static void review_preparing(struct core *c, struct cjob *j)
 {
 	const struct attempt_rec *a = j->r.att;
@@ -131,7 +180,7 @@ static void review_preparing(struct core *c, struct cjob *j)
 	uint32_t ready = 0;
 	struct verdict v;
 
-	if (wanted_end(j, &v) || cost_is_up(c, j, &v) || place_trouble(j, &v)) {
+	if (wanted_end(j, &v) || cost_is_up(c, j, &v) || place_trouble(j, &v) || time_is_up(c, j, &v)) {
 		attempt_end(c, j, &v);
 		return;
 	}
@@ -154,8 +203,13 @@ static void review_preparing(struct core *c, struct cjob *j)
 			next = at;
 		}
 	}
+	if (ready < a->n_places && prepares_too_long(c, j, &v)) {
+		attempt_end(c, j, &v);
+		return;
+	}
 	if (ready < a->n_places) {
-		job_deadline(c, j, earlier_of(next, cost_end_at(j)));
+		next = earlier_of(next, prepare_limit_at(c, j));
+		job_deadline(c, j, earlier_of(next, earlier_of(time_limit_at(j), cost_end_at(j))));
 		return;
 	}
 	if (job_post(c, j, EV_LAUNCHING, NULL) == 0) {
@@ -231,26 +285,6 @@ static void end_by_launch_timeout(struct core *c, struct cjob *j)
 	end_by_node(c, j, silent, &v);
 }
 
-/* Returns the boot time at which the time limit is reached; UINT64_MAX: no limit. */
-static uint64_t time_limit_at(const struct cjob *j)
-{
-	const struct active *a = j->act;
-
-	if (!a->max_runtime_us)
-		return UINT64_MAX;
-	return a->run_us + (a->ran_us < a->max_runtime_us ? a->max_runtime_us - a->ran_us : 0);
-}
-
-static int time_is_up(const struct core *c, const struct cjob *j, struct verdict *v)
-{
-	uint64_t limit = j->act->max_runtime_us;
-	char span[40];
-
-	return limit && now_boot(c) >= time_limit_at(j) &&
-	       verdict_set(v, RC_TIMEOUT, "time limit of %s reached",
-	                   str_duration(limit / 1000000, span, sizeof(span)));
-}
-
 static int has_to_end(struct core *c, const struct cjob *j, struct verdict *v)
 {
 	if (wanted_end(j, v) || place_trouble(j, v) || limit_trouble(j, v) || rank_trouble(j, v))
@@ -267,7 +301,7 @@ static void review_launching(struct core *c, struct cjob *j)
 	if (now_boot(c) >= at)
 		end_by_launch_timeout(c, j);
 	else
-		job_deadline(c, j, earlier_of(at, cost_end_at(j)));
+		job_deadline(c, j, earlier_of(at, earlier_of(time_limit_at(j), cost_end_at(j))));
 }
 
 static void review_running(struct core *c, struct cjob *j)
@@ -278,14 +312,10 @@ static void review_running(struct core *c, struct cjob *j)
 		attempt_end(c, j, &v);
 		return;
 	}
-	if (j->r.att->state == ATT_LAUNCHING) {
-		review_launching(c, j);
-		return;
-	}
-	if (!j->act->run_us)
-		j->act->run_us = now_boot(c);
 	if (time_is_up(c, j, &v))
 		attempt_end(c, j, &v);
+	else if (j->r.att->state == ATT_LAUNCHING)
+		review_launching(c, j);
 	else
 		job_deadline(c, j, earlier_of(time_limit_at(j), cost_end_at(j)));
 }

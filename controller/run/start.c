@@ -213,6 +213,7 @@ void start_attempt(struct core *c, struct cjob *j, const struct sched_decision *
 	}
 	sched_job_started(c->sched, j->r.id);
 	cost_begins(c, j, 0);
+	a->placed_us = now_boot(c);
 	/* The secret is only in the attempt's row, never in an event. */
 	rec_set(&j->r.att->token, token);
 	a->rt = xcalloc(j->r.att->n_places, sizeof(*a->rt));

@@ -67,6 +67,7 @@ struct core_config {
 	uint32_t lease_ms;                                   /* 10,000 until recovery chooses it per job */
 	uint64_t max_runtime_default_s, max_runtime_limit_s; /* 86,400 and 30 days; administrator's */
 	uint32_t prepare_timeout_s;    /* 600: staging without progress for so long names the node */
+	uint32_t prepare_limit_s;      /* 14,400: from the placement until all nodes are ready */
 	uint32_t ready_timeout_s;      /* 30: from GO to the first rank's start */
 	uint32_t rendezvous_timeout_s; /* 300: the same under torchrun, which imports torch first */
 	uint32_t default_grace_s;      /* 30 */

@@ -114,8 +114,9 @@ struct alloc_state {    /* share/alloc.c */
 struct peers_state {        /* cluster/peers.c */
 	struct cnode **askable; /* up and with a known address, by id */
 	size_t n_askable;
-	uint8_t known; /* the list is up to date */
-	uint64_t gen;  /* of the lists that agents get */
+	uint8_t known;        /* the list is up to date */
+	uint64_t gen;         /* of the lists that agents get */
+	uint64_t retired_gen; /* counts removed nodes since the start */
 };
 
 struct lease_state {   /* cluster/lease.c */

@@ -36,12 +36,13 @@ struct active { /* of a job whose attempt has not ended, not stored */
 	struct job_spec *spec;
 	struct place_rt *rt;
 	struct rsh *rsh;
-	struct wire_shared *gang;                /* what all nodes get alike; NULL: not needed yet */
-	struct strv inputs;                      /* digest or uri of each input, "" where the agent finds it */
-	struct strv resume;                      /* what its node ranks begin with: refs.c */
-	struct strv warnings;                    /* of agents, that have an event */
-	uint64_t go_us, run_us, end_us, kill_us; /* boot; 0 = not yet */
-	uint64_t ran_us;         /* how long it had run at run_us, before this controller: 0 it had not */
+	struct wire_shared *gang;        /* what all nodes get alike; NULL: not needed yet */
+	struct strv inputs;              /* digest or uri of each input, "" where the agent finds it */
+	struct strv resume;              /* what its node ranks begin with: refs.c */
+	struct strv warnings;            /* of agents, that have an event */
+	uint64_t go_us, end_us, kill_us; /* boot; 0 = not yet */
+	uint64_t placed_us;              /* boot: of the placement, or when this controller loaded the attempt */
+	uint64_t held_us;        /* how long it had its place at placed_us; 0: this controller placed it */
 	uint64_t max_runtime_us; /* 0 none */
 	uint64_t cost_end_us;    /* boot: it has cost all that it may; 0 no limit, or no price */
 	uint32_t grace_ms;

@@ -9,6 +9,8 @@
 #include "store/base/sqlh.h"
 #include "store/read/reader_int.h"
 
+#define WATCH_STEPS 4000 /* of SQLite's machine: well below a millisecond */
+
 struct store_reader *store_reader_open(const char *path, struct err *e)
 {
 	sqlite3 *db = sqlh_open(path, SQLH_READ, e);
@@ -27,6 +29,11 @@ void store_reader_close(struct store_reader *r)
 		return;
 	sqlh_close(r->db);
 	free(r);
+}
+
+void store_reader_watch(struct store_reader *r, int (*stop)(void *arg), void *arg)
+{
+	sqlite3_progress_handler(r->db, WATCH_STEPS, stop, arg);
 }
 
 sqlite3_stmt *reader_sql(struct store_reader *r, const char *sql, struct err *e)

@@ -13,5 +13,7 @@ struct store_reader;
 
 struct store_reader *store_reader_open(const char *path, struct err *e);
 void store_reader_close(struct store_reader *r);
+/* Asks stop every few thousand steps of a question; 1 ends it with an error. NULL: no more. */
+void store_reader_watch(struct store_reader *r, int (*stop)(void *arg), void *arg);
 
 #endif

@@ -95,6 +95,29 @@ completes "$id" "a second job uses the environment"
 nok "which is not made again" test -e "$seen/report"
 like "$(setup_log "$id")" "is here already" "the setup stream says so"
 
+# --- the agent dies while it lists packages -----------------------------------------------------------------
+package lists '
+import sysconfig
+with open(sysconfig.get_paths()["purelib"] + "/slow.pth", "w") as f:
+	f.write("import os, time; {\"SM_MODEL_DIR\", \"VIRTUAL_ENV\"} & set(os.environ) or (open(\"'"$seen"'/listing\", \"w\"), time.sleep(600))\n")
+'
+# shellcheck disable=SC2016
+id=$(submit lists 'python -c "import of_lists"; for i in $(seq 600); do [ -e '"$seen"'/enough ] && break; sleep 0.1; done')
+wait_until 60 test -e "$seen/listing"
+cluster_signal agent-host1 KILL
+wait_until 10 cluster_gone agent-host1
+cluster_agent host1 --slots 4
+wait_until 20 cluster_node_up host1
+touch "$seen/enough"
+completes "$id" "a job goes on when its agent dies while it lists the packages"
+is "$(show "$id" '.attempts | length')" 1 "in its first attempt"
+rm "$seen/listing" "$seen/enough"
+began=$EPOCHSECONDS
+id=$(submit lists 'python -c "import of_lists"; while [ ! -e '"$seen"'/listing ]; do sleep 0.1; done')
+completes "$id" "a list that does not end does not keep its job"
+[ $((EPOCHSECONDS - began)) -lt 60 ]
+tap_result $? "for more than a moment"
+
 # --- memory, beside a neighbour ------------------------------------------------------------------------------
 package eats '
 x = []

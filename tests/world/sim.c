@@ -136,6 +136,8 @@ static void calm(void)
 
 		n->cut_ctl_until = n->slow_until = n->full_until = 0;
 		memset(n->cut_peer_until, 0, sizeof n->cut_peer_until);
+		if (!n->agent && n->powered)
+			loop_timer_arm(n->start, 1000 + sim_rnd(&sim->rng_net, 2000000));
 	}
 	sim_users_calm();
 }

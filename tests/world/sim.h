@@ -12,6 +12,7 @@
 #include "agent/agent_core.h"
 #include "agent/launch/launch.h"
 #include "common/base/hash.h"
+#include "common/os/lease_file.h"
 #include "tests/lib/world.h"
 #include "tests/world/simloop.h"
 #include <setjmp.h>
@@ -30,6 +31,7 @@
 	F(SLOW, "slow")             /* a node's link is slow for a while */                                      \
 	F(OLD_ORDER, "old-order")   /* an order comes again after later ones */                                  \
 	F(AGENT, "agent")           /* kill -9 of an agent; a successor comes soon */                            \
+	F(AWAY, "away")             /* kill -9 of an agent; nobody starts it again for long */                   \
 	F(FREEZE, "freeze")         /* an agent stands still */                                                  \
 	F(POWER, "power")           /* a node loses power and comes back */                                      \
 	F(HEARTHD, "hearthd")       /* kill -9 of hearthd */                                                     \
@@ -252,6 +254,7 @@ void sim_agent_abandon(struct sim_node *n); /* it died in the middle of somethin
 void sim_node_power_off(struct sim_node *n, uint64_t down_us);
 void sim_enter(void *tag);
 uint64_t sim_real_us(const struct sim_node *n);
+uint64_t sim_boot_us(const struct sim_node *n);
 
 /* ---- shims (simproc.c) -------------------------------------------------------------------------------- */
 struct sim_proc {
@@ -265,6 +268,8 @@ struct sim_proc {
 	int stray; /* the rank left a process behind, which holds its GPU */
 	struct wm_shim_status st;
 	uint64_t kill_at, stuck_until; /* stuck: asleep in the kernel */
+	struct lease_switch lease;     /* of its shim */
+	struct loop_timer *look;       /* at the lease */
 	struct loop_timer *next_step;  /* ready, or the program ends */
 	struct loop_timer *kill, *record;
 	struct shimlink *link;

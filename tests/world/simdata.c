@@ -27,9 +27,10 @@ void sim_data_start(void)
 }
 
 /* The world has no data link. */
-struct workers *data_link_workers(struct data_link *b)
+struct workers *data_link_workers(struct data_link *b, enum data_link_pool pool)
 {
 	(void)b;
+	(void)pool;
 	return NULL;
 }
 

@@ -59,14 +59,16 @@ static void on_machine(enum sim_fault f, struct sim_node *n)
 
 	switch (f) {
 	case SIM_F_AGENT:
-		/* Its supervisor starts it again within two seconds; who is longer without an agent has nobody who
-		 * would end its processes when the lease is over (docs/known-gaps.md). */
+		/* Its supervisor starts it again within two seconds. */
 		if (rnd(2) || !n->agent) {
 			sim_agent_kill(n, span(10000, 2000000));
 		} else {
 			n->crash_in = 1 + rnd(15);
 			n->crash_down_us = span(10000, 2000000);
 		}
+		break;
+	case SIM_F_AWAY: /* mostly for longer than the faults last: sim.c starts it again */
+		sim_agent_kill(n, span(5000000, 600000000));
 		break;
 	case SIM_F_DISK:
 		n->full_until = simloop_now() + span(1000, 10000000);

@@ -631,6 +631,12 @@ void peerport_know(struct peerport *p, const struct strv *peers)
 	(void)peers;
 }
 
+void peerport_retire(struct peerport *p, const struct strv *fingerprints)
+{
+	(void)p;
+	(void)fingerprints;
+}
+
 struct peer_question *peer_question_ask(struct peerport *p, const char *peer, uint32_t timeout_ms,
                                         peer_reply_fn done, void *arg)
 {

@@ -21,6 +21,11 @@ uint64_t sim_real_us(const struct sim_node *n)
 	return 1800000000000000u + simloop_now() + (uint64_t)skew;
 }
 
+uint64_t sim_boot_us(const struct sim_node *n)
+{
+	return BOOT_BASE_US * (1 + n->index) + simloop_now() - n->boot_at;
+}
+
 /* Whose code runs now: clocks are set, so that it sees its own time. */
 void sim_enter(void *tag)
 {
@@ -28,7 +33,7 @@ void sim_enter(void *tag)
 
 	sim->now = n;
 	if (n) {
-		n->clock.fake_boot_us = BOOT_BASE_US * (1 + n->index) + simloop_now() - n->boot_at;
+		n->clock.fake_boot_us = sim_boot_us(n);
 		n->clock.fake_real_us = sim_real_us(n);
 	}
 	sim->w->clock.fake_boot_us = 5000000000u + simloop_now();

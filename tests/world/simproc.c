@@ -121,6 +121,7 @@ static void proc_free(struct sim_proc *p)
 	loop_timer_destroy(p->next_step);
 	loop_timer_destroy(p->kill);
 	loop_timer_destroy(p->record);
+	loop_timer_destroy(p->look);
 	if (p->link)
 		p->link->p = NULL;
 	free((char *)p->st.text);
@@ -262,6 +263,30 @@ static void on_kill(void *arg)
 	child_ends(arg, 0, SIGKILL);
 }
 
+/* The shim and its clock; what it decides by is the real one's. */
+static void on_look(void *arg)
+{
+	struct sim_proc *p = arg;
+	cleanup_free char *path = xasprintf("%s/lease", p->n->run);
+	uint64_t now = sim_boot_us(p->n), next;
+	struct lease_record r;
+	int known;
+
+	if (!p->shim_alive || (!p->child && !p->stray))
+		return;
+	known = lease_file_read(path, &r, NULL) == 0 && strcmp(r.boot_id, p->n->boot_id) == 0;
+	next = lease_switch_look(&p->lease, known ? &r : NULL, now, 0);
+	if (next) {
+		loop_timer_arm(p->look, next - now);
+		return;
+	}
+	sim_say("%s: the lease is over, the shim of rank %u of %llu.%u ends it", p->n->name, p->rank,
+	        (unsigned long long)p->job, p->attempt);
+	p->st.ended_by = BY_LEASE;
+	child_ends(p, 0, SIGKILL);
+	p->stray = 0;
+}
+
 void sim_proc_go(struct sim_proc *p)
 {
 	struct script s = script_of(p);
@@ -279,6 +304,7 @@ void sim_proc_go(struct sim_proc *p)
 	p->child = 1;
 	p->st.state = PS_RUNNING;
 	p->st.pid = (uint32_t)p->shim_pid + 1;
+	loop_timer_arm(p->look, 0);
 	if (p->kind == PROC_RANK)
 		p->truth = sim_check_start(p);
 	if (p->kind != PROC_RANK)
@@ -436,6 +462,7 @@ int shim_spawn(const char *shim_path, const char *dir, pid_t *pid, int *ready_fd
 	p->next_step = sim_later(on_step, p);
 	p->kill = sim_later(on_kill, p);
 	p->record = sim_later(on_record, p);
+	p->look = sim_later(on_look, p);
 	shim_launch_fini(&l);
 	DL_APPEND(p->n->procs, p);
 	loop_timer_arm(p->next_step, sim_span(&sim->rng_prog, 1000, 50000));

@@ -26,6 +26,7 @@ static const struct {
     {"mistake.lost_is_success", "a rank that nobody saw end counts as a success", 1u << SIM_F_SHIM},
     {"mistake.early_release", "resources are free before the kill is confirmed", 0},
     {"mistake.no_fence", "an agent that is cut off does not kill", 1u << SIM_F_CUT_ALL},
+    {"mistake.no_switch", "a rank outlives the lease when its agent is dead", 1u << SIM_F_AWAY},
     {"mistake.short_lease", "a node is called lost before its lease is over", 1u << SIM_F_CUT_ALL},
     {"mistake.no_resend", "reports are not sent again on a new connection", 1u << SIM_F_RESET},
     {"mistake.no_idempotency", "a key is forgotten", 0},

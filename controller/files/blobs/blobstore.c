@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "common/base/hash.h"
+#include "common/base/strutil.h"
 #include "common/base/xalloc.h"
 #include "common/os/fsutil.h"
 #include "controller/files/blobs/blobstore_int.h"
@@ -343,7 +344,9 @@ int blobstore_read(struct blobstore *b, const char *owner, const char *digest, u
 	return 0;
 }
 
-int blob_chunks(const struct blobstore *b, const char *digest, char ***v, size_t *n, struct err *e)
+/* What a manifest names; of any other blob nothing. */
+static int read_contents(const struct blobstore *b, const char *digest, char ***v, size_t *n,
+                         struct tree_stats *st, struct err *e)
 {
 	static const char head[] = "hearth-tree ";
 	char *data;
@@ -352,12 +355,20 @@ int blob_chunks(const struct blobstore *b, const char *digest, char ***v, size_t
 
 	*v = NULL;
 	*n = 0;
+	*st = (struct tree_stats){0};
 	if (blob_get(b->blobs, digest, BLOBSTORE_BLOB_MAX, &data, &len, e) < 0)
 		return -1;
 	if (len >= sizeof(head) - 1 && memcmp(data, head, sizeof(head) - 1) == 0)
-		rc = tree_chunks(data, len, v, n, e);
+		rc = tree_contents(data, len, v, n, st, e);
 	free(data);
 	return rc;
+}
+
+int blob_chunks(const struct blobstore *b, const char *digest, char ***v, size_t *n, struct err *e)
+{
+	struct tree_stats st;
+
+	return read_contents(b, digest, v, n, &st, e);
 }
 
 void blob_chunks_free(char **v, size_t n)
@@ -367,10 +378,28 @@ void blob_chunks_free(char **v, size_t n)
 	free(v);
 }
 
-int blobstore_check_tree(struct blobstore *b, const char *owner, const char *manifest, struct err *e)
+/* A manifest may name one chunk a million times: each node would write all of it. */
+static int check_size(const struct tree_stats *st, const char *manifest, uint64_t disk_bytes, struct err *e)
+{
+	char size[32], most[32];
+
+	str_size(st->bytes, size, sizeof(size));
+	if (disk_bytes && st->bytes > disk_bytes)
+		return err_set(e, ERR_LIMIT, "the source tree %.12s has %s; resources.disk allows %s", manifest, size,
+		               str_size(disk_bytes, most, sizeof(most)));
+	if (st->bytes > BLOBSTORE_TREE_MAX)
+		return err_set(e, ERR_LIMIT,
+		               "the source tree %.12s has %s; at most %s are allowed: bring data as inputs", manifest,
+		               size, str_size(BLOBSTORE_TREE_MAX, most, sizeof(most)));
+	return 0;
+}
+
+int blobstore_check_tree(struct blobstore *b, const char *owner, const char *manifest, uint64_t disk_bytes,
+                         struct err *e)
 {
 	uint8_t *absent;
 	size_t n, missing = 0;
+	struct tree_stats st;
 	struct err none;
 	char **v;
 	int rc;
@@ -379,10 +408,12 @@ int blobstore_check_tree(struct blobstore *b, const char *owner, const char *man
 		return -1;
 	if (!has_ref(b, owner, manifest) || add_reference(b, owner, manifest, &none) < 0)
 		return err_set(e, ERR_NOT_FOUND, "the source tree %s is missing; upload it first", manifest);
-	if (blob_chunks(b, manifest, &v, &n, e) < 0)
+	if (read_contents(b, manifest, &v, &n, &st, e) < 0)
 		return -1;
 	absent = xcalloc(n + 1, 1);
-	rc = blobstore_missing(b, owner, (const char *const *)v, n, absent, e);
+	rc = check_size(&st, manifest, disk_bytes, e);
+	if (rc == 0)
+		rc = blobstore_missing(b, owner, (const char *const *)v, n, absent, e);
 	for (size_t i = 0; i < n; i++)
 		missing += absent[i];
 	free(absent);

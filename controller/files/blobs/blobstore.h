@@ -27,6 +27,7 @@
 
 #define BLOBSTORE_PIECE_MAX TREE_CHUNK_MAX
 #define BLOBSTORE_BLOB_MAX  TREE_MANIFEST_MAX
+#define BLOBSTORE_TREE_MAX  (64ull << 30) /* bytes of the files of a source tree */
 
 struct blobstore;
 
@@ -66,8 +67,10 @@ int blobstore_get(struct blobstore *b, const char *owner, const char *digest, ch
 int blobstore_read(struct blobstore *b, const char *owner, const char *digest, uint64_t offset, size_t max,
                    char **data, size_t *n, uint64_t *total, struct err *e);
 /* Manifest and all its chunks are there, owner's, and kept from garbage collection for a while: for submit.
- * ERR_NOT_FOUND says how many are missing. */
-int blobstore_check_tree(struct blobstore *b, const char *owner, const char *manifest, struct err *e);
+ * ERR_NOT_FOUND says how many are missing. ERR_LIMIT: its files have more than disk_bytes (0: no such bound)
+ * or BLOBSTORE_TREE_MAX. */
+int blobstore_check_tree(struct blobstore *b, const char *owner, const char *manifest, uint64_t disk_bytes,
+                         struct err *e);
 /* Gives owner a reference to a tree (manifest and chunks), or to a single blob: an artifact of an own job. */
 int blobstore_give(struct blobstore *b, const char *owner, const char *digest, struct err *e);
 

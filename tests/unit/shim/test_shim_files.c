@@ -153,7 +153,8 @@ static void test_launch_before(void)
 	a.allow_setuid = a.core_files = 1;
 	if (shim_launch_write(dir, &a, &e) < 0 || fs_read_file(path, 1 << 20, &data, &n, &e) < 0)
 		tap_bail("%s", e.text);
-	buf_view(&body, data + SEALED_HEADER_SIZE, n - SEALED_HEADER_SIZE - 2); /* without the two new fields */
+	buf_view(&body, data + SEALED_HEADER_SIZE,
+	         n - SEALED_HEADER_SIZE - 6); /* without the new fields: two bytes, an empty string */
 	buf_init(&file, 1 << 20);
 	sealed_put(&file, LAUNCH_MAGIC, 1, &body);
 	if (fs_replace(path, buf_head(&file), buf_left(&file), 0600, &e) < 0)

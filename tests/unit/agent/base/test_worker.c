@@ -198,6 +198,79 @@ static void test_bound(void)
 	free(j);
 }
 
+/* ---- a pool ------------------------------------------------------------------------------------- */
+
+static int ended[16], n_ended, n_late;
+
+static void run_short(struct worker *w, void *arg)
+{
+	(void)arg;
+	worker_pause(w, 20);
+}
+
+static void note_end(void *arg)
+{
+	ended[n_ended++] = ((struct job *)arg)->hold;
+}
+
+static void note_late(void *arg)
+{
+	((struct job *)arg)->loops = 1;
+	n_late++;
+}
+
+/* More tasks than threads wait, the oldest first; more than the queue holds are refused. */
+static void test_pool_queue(void)
+{
+	static const struct workers_limits limits = {.threads = 2, .queue = 6};
+	static const struct worker_task task = {.run = run_short, .done = note_end, .release = release};
+	struct workers *ws = workers_create_pool(loop, &limits);
+	struct job j[9];
+	struct worker *w[9];
+	struct err e = {0};
+
+	memset(j, 0, sizeof(j));
+	n_ended = 0;
+	for (int i = 0; i < 9; i++) {
+		j[i].hold = i;
+		w[i] = worker_start(ws, &task, &j[i], &e);
+	}
+	ok(w[7] != NULL, "two at work and six that wait");
+	ok(w[8] == NULL && e.code == ERR_BUSY, "one more is refused: %s", e.text);
+	worker_cancel(w[4]);
+	ok(run_until(&j[7].released), "those that wait have their turn");
+	is_int(n_ended, 7, "but for one that was cancelled");
+	is_int(j[4].released && !j[4].done, 1, "which is released");
+	ok(ended[6] == 7 || ended[5] == 7, "the newest is among the last two");
+	workers_destroy(ws, 1000);
+}
+
+/* A pool whose threads hang: its tasks are late, and another pool goes on. */
+static void test_pool_late(void)
+{
+	static const struct workers_limits limits = {.threads = 2, .queue = 6, .wait_ms = 100};
+	static const struct worker_task hangs = {.run = run_pause, .done = done, .release = release},
+	                                waits = {run_short, done, release, note_late};
+	struct workers *slow = workers_create_pool(loop, &limits), *other = workers_create_pool(loop, &limits);
+	struct job h[2], j[3], mine = {0};
+
+	memset(h, 0, sizeof(h));
+	memset(j, 0, sizeof(j));
+	n_late = 0;
+	for (int i = 0; i < 2; i++)
+		worker_start(slow, &hangs, &h[i], NULL);
+	for (int i = 0; i < 3; i++)
+		worker_start(slow, &waits, &j[i], NULL);
+	worker_start(other, &waits, &mine, NULL);
+	ok(run_until(&mine.released) && mine.done, "another pool is not held up");
+	ok(run_until(&j[2].released), "tasks that waited for too long end");
+	is_int(n_late, 3, "as late");
+	is_int(j[0].done + j[1].done + j[2].done, 0, "without having run");
+	workers_destroy(other, 1000);
+	workers_destroy(slow, 1000);
+	is_int(h[0].released + h[1].released, 2, "the others are released");
+}
+
 static void run_nothing(struct worker *w, void *arg)
 {
 	(void)w;
@@ -275,6 +348,8 @@ int main(void)
 	test_calls();
 	test_cancel();
 	test_bound();
+	test_pool_queue();
+	test_pool_late();
 	test_threads();
 	loop_destroy(loop);
 	return tap_done();

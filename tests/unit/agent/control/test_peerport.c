@@ -413,6 +413,29 @@ static void test_reach(struct node *a)
 	ok(r.done && !r.answered && r.reach == PEER_AWAY, "nobody at that port: away");
 }
 
+/* The certificate of a node that was removed. */
+static void test_retired(struct node *a, struct node *b)
+{
+	char *pem = NULL, print[33] = "";
+	struct strv retired = {0};
+	struct reply r;
+
+	fs_read_file(a->identity.cert_path, 65536, &pem, NULL, NULL);
+	tls_fingerprint(pem, print, NULL);
+	strv_add(&retired, "0123456789abcdef0123456789abcdef");
+	peerport_retire(b->port, &retired);
+	ok(ask(a, b, 1000).answered, "a node asks while another one is removed");
+	strv_add(&retired, print);
+	peerport_retire(b->port, &retired);
+	r = ask(a, b, 400);
+	ok(!r.answered && r.reach == PEER_SILENT, "it is removed itself: no answer");
+	ok(ask(b, a, 1000).answered, "others hear each other");
+	strv_fini(&retired);
+	peerport_retire(b->port, &retired);
+	ok(ask(a, b, 1000).answered, "nobody is removed any more");
+	free(pem);
+}
+
 static void test_published(struct node *a, struct node *b)
 {
 	struct lease l;
@@ -453,6 +476,7 @@ int main(void)
 		tap_skip("needs root: a port below 1024 sets an agent apart from programs at its address");
 	test_asks_again(a);
 	test_reach(a);
+	test_retired(a, b);
 	test_published(a, b);
 	node_destroy(a);
 	node_destroy(b);

@@ -15,6 +15,7 @@
 #include "agent/launch/launch_steps.h"
 #include "agent/stage/cache.h"
 #include "common/os/fsutil.h"
+#include "common/tree/tree.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/agent/stage/stagekit.h"
 
@@ -140,6 +141,31 @@ static void test_damage(void)
 	stagekit_run(&k, "", digest, NULL, NULL);
 	is_int(k.rc, 0, k.text ? k.text : "staged from damaged blobs");
 	is_file("code/a", "alpha\n");
+}
+
+/* A manifest of one chunk, many times. */
+static void test_vast(void)
+{
+	const unsigned parts = 500000;
+	cleanup_free char *piece = xcalloc(1, TREE_CHUNK_MAX), *text = NULL;
+	char chunk[HASH_HEX_SIZE], digest[HASH_HEX_SIZE];
+	size_t n = 0;
+	FILE *f = open_memstream(&text, &n);
+	struct err e;
+
+	hash_hex(piece, TREE_CHUNK_MAX, chunk);
+	fprintf(f, "hearth-tree 1\nf 644 %llu big ", (unsigned long long)parts * TREE_CHUNK_MAX);
+	for (unsigned i = 0; i < parts; i++)
+		fprintf(f, "%s%s:0:%u", i ? "," : "", chunk, TREE_CHUNK_MAX);
+	fprintf(f, "\n");
+	fclose(f);
+	hash_hex(text, n, digest);
+	if (blob_cache(k.ctl.blobdir, digest, text, n, &e) < 0)
+		tap_bail("%s", e.text);
+	stagekit_run(&k, "", digest, NULL, NULL);
+	is_int(k.rc, -1, "2 TB in 40 MB");
+	is_int(k.cls, RC_DISK, "are more than the disk has");
+	like(k.text, "the tree needs 1.9TiB", "which is said before anything is written");
 }
 
 static void test_cut(void)
@@ -637,6 +663,7 @@ int main(void)
 	test_bundle();
 	test_many();
 	test_damage();
+	test_vast();
 	test_cut();
 	test_cancel();
 	test_files();

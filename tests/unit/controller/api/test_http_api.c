@@ -226,10 +226,11 @@ static void test_member_names(void)
 {
 	struct answer *a;
 
+	/* In the order of ids, which give those of events: an older event counts as projected. */
 	hkit_array(k, 40, "grid", NULL, 0, 4);
-	hkit_array(k, 50, "net", "ada", 0, 2);
 	for (uint64_t i = 0; i < 4; i++)
 		hkit_array(k, 41 + i, "grid", NULL, 40, 0);
+	hkit_array(k, 50, "net", "ada", 0, 2);
 	for (uint64_t i = 0; i < 2; i++)
 		hkit_array(k, 51 + i, "net", "ada", 50, 0);
 	hkit_array(k, 60, "grid.3", "ada", 0, 0);

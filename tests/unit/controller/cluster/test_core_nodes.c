@@ -1,4 +1,5 @@
 /* Nodes: joining, connecting, leases, loss, differences after a connection, drain and removal. */
+#include "common/base/hash.h"
 #include "store/read/find.h"
 #include "tests/lib/golden.h"
 #include "tests/lib/tap.h"
@@ -53,6 +54,29 @@ static void test_join(void)
 	world_end_well(w);
 }
 
+/* Other agents get the fingerprint of a removed node's certificate, once in each session. */
+static void test_retired(struct world *w, const char *cert)
+{
+	char hex[HASH_HEX_SIZE];
+	struct wm_retired *m;
+	struct sent *s;
+
+	hash_hex(cert, strlen(cert), hex);
+	hex[32] = '\0';
+	world_agent_up(w, "other", 0, 1);
+	world_beat(w, "other");
+	s = world_sent(w, "other", WM_RETIRED);
+	m = s ? s->msg : NULL;
+	ok(m && m->fingerprints.n == 1, "other agents hear which certificate is void");
+	is_str(m ? m->fingerprints.v[0] : "", hex, "by its fingerprint");
+	sent_free(s);
+	world_beat(w, "other");
+	is_int(world_count(w, "other", WM_RETIRED), 0, "once");
+	world_agent_up(w, "other", 0, 1);
+	world_beat(w, "other");
+	is_int(world_count(w, "other", WM_RETIRED), 1, "and again after a connection");
+}
+
 static void test_certificates(void)
 {
 	struct world *w = world_create(2);
@@ -80,6 +104,7 @@ static void test_certificates(void)
 	core_agent_up(w->core, "a", 9, &h);
 	world_turn(w);
 	ok(!node_find(w->core, "a")->connected, "its certificate is of no use any more");
+	test_retired(w, "cert of a for csr1");
 	world_request(w, REQ_TOKEN, 0, NULL, "{}");
 	snprintf(token, sizeof token, "%s", world_text(w, "token"));
 	is_int(join(w, token, "a", "csr5"), 201, "the name may join again");

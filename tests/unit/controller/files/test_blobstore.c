@@ -1,5 +1,6 @@
 /* blobstore: owners, uploads in pieces, garbage collection. */
 #include <fcntl.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -240,17 +241,49 @@ static void test_tree(void)
 
 	open_store("tree");
 	make_tree((char *)(uintptr_t) "alice", "t1", "print(1)\n", t1);
-	is_int(blobstore_check_tree(bs, "alice", t1, &e), 0, "a whole tree");
-	ok(blobstore_check_tree(bs, "bob", t1, &e) < 0 && e.code == ERR_NOT_FOUND, "is not bob's");
+	is_int(blobstore_check_tree(bs, "alice", t1, 0, &e), 0, "a whole tree");
+	ok(blobstore_check_tree(bs, "bob", t1, 0, &e) < 0 && e.code == ERR_NOT_FOUND, "is not bob's");
 	is_int(blobstore_give(bs, "bob", t1, &e), 0, "until it is given to him");
-	is_int(blobstore_check_tree(bs, "bob", t1, &e), 0, "then it is");
+	is_int(blobstore_check_tree(bs, "bob", t1, 0, &e), 0, "then it is");
 	hash_hex("print(1)\n", 9, chunk);
 	snprintf(file, sizeof(file), "%s/blobs/%.2s/%s", dir, chunk, chunk);
 	ok(unlink(file) == 0, "a chunk gets lost");
-	ok(blobstore_check_tree(bs, "alice", t1, &e) < 0 && e.code == ERR_NOT_FOUND,
+	ok(blobstore_check_tree(bs, "alice", t1, 0, &e) < 0 && e.code == ERR_NOT_FOUND,
 	   "then the tree is not whole");
 	like(e.text, "1 of the 1 chunks", "and the message says what is missing");
 	ok(blobstore_give(bs, "carol", t1, &e) < 0, "nor can it be given");
+	blobstore_close(bs);
+}
+
+/* A small manifest of a large tree: one chunk many times. */
+static void test_large(void)
+{
+	char chunk[HASH_HEX_SIZE], digest[HASH_HEX_SIZE], *piece = xcalloc(1, TREE_CHUNK_MAX);
+	uint64_t present;
+	int complete;
+	const unsigned parts = (unsigned)(BLOBSTORE_TREE_MAX / TREE_CHUNK_MAX) + 1;
+	cleanup_free char *text = NULL;
+	size_t n = 0;
+	FILE *f = open_memstream(&text, &n);
+	struct err e;
+
+	open_store("large");
+	hash_hex(piece, TREE_CHUNK_MAX, chunk);
+	fprintf(f, "hearth-tree 1\nf 644 %" PRIu64 " big ", (uint64_t)parts * TREE_CHUNK_MAX);
+	for (unsigned i = 0; i < parts; i++)
+		fprintf(f, "%s%s:0:%u", i ? "," : "", chunk, TREE_CHUNK_MAX);
+	fprintf(f, "\n");
+	fclose(f);
+	hash_hex(text, n, digest);
+	if (put_blob("alice", chunk, 0, TREE_CHUNK_MAX, piece, TREE_CHUNK_MAX, &present, &complete, &e) < 0 ||
+	    put_blob("alice", digest, 0, n, text, n, &present, &complete, &e) < 0)
+		tap_bail("%s", e.text);
+	is_int(blobstore_check_tree(bs, "alice", digest, 0, &e), -1, "4 MiB that stand for more than 64 GiB");
+	is_int(e.code, ERR_LIMIT, "are too much");
+	like(e.text, "at most 64.0GiB are allowed", "and the bound is named");
+	is_int(blobstore_check_tree(bs, "alice", digest, 1 << 30, &e), -1, "with a disk limit");
+	like(e.text, "resources.disk allows 1.0GiB", "that one is named");
+	free(piece);
 	blobstore_close(bs);
 }
 
@@ -282,7 +315,7 @@ static void test_gc(void)
 	ok(gc.removed == 2 && gc.references_removed == 2,
 	   "the tree without a root went, with its chunk and references (%llu, %llu)",
 	   (unsigned long long)gc.removed, (unsigned long long)gc.references_removed);
-	is_int(blobstore_check_tree(bs, "alice", keep, &e), 0, "the one with a root stayed, with its chunk");
+	is_int(blobstore_check_tree(bs, "alice", keep, 0, &e), 0, "the one with a root stayed, with its chunk");
 	ok(!blobstore_has(bs, "alice", drop) && blobstore_has(bs, "alice", plain) &&
 	       blobstore_has(bs, "alice", young),
 	   "the rest is right");
@@ -310,7 +343,7 @@ static void test_gc(void)
 	clock_fake_advance(&clock_, 2 * HOUR_US);
 	r.fail = 1;
 	r.v[0] = keep;
-	ok(blobstore_gc(bs, &gc, &e) < 0 && blobstore_check_tree(bs, "alice", keep, &e) == 0,
+	ok(blobstore_gc(bs, &gc, &e) < 0 && blobstore_check_tree(bs, "alice", keep, 0, &e) == 0,
 	   "roots that cannot be read: nothing is removed");
 	r.fail = 0;
 	clock_fake_advance(&clock_, 2 * HOUR_US);
@@ -377,6 +410,7 @@ int main(void)
 	test_bad();
 	test_pieces();
 	test_tree();
+	test_large();
 	test_gc();
 	test_threads();
 	return tap_done();

@@ -1,0 +1,44 @@
+/*
+ * work: questions that may take long run on workers, so that no I/O thread waits for them.
+ *
+ * An I/O thread hands over a function, which runs on a worker with a reader of its own. Its result comes back
+ * to the I/O thread of the call. The search of jobs, the list of an array's members and sums of cost are such
+ * questions. A question ends when its client leaves, when it took longer than
+ * WORK_LIMIT_MS, or when hearthd stops: the reader is interrupted. Workers yield the CPU to all other
+ * threads. A pool that has WORK_QUEUE questions answers the next one with 503.
+ */
+#ifndef HEARTH_CONTROLLER_IO_WORK_H
+#define HEARTH_CONTROLLER_IO_WORK_H
+
+#include <cjson/cJSON.h>
+
+#include "common/base/err.h"
+
+#define WORK_THREADS  2u
+#define WORK_QUEUE    256u
+#define WORK_LIMIT_MS 10000u
+
+struct call;
+struct io;
+struct store_reader;
+struct work_pool;
+
+struct work_ask {
+	/* On a worker. It may read strings of the call, which is held, and nothing else of it. */
+	cJSON *(*ask)(struct store_reader *r, void *state, struct err *e);
+	/* On the worker: 1 where what was found needs `answer` on the I/O thread, if the client still waits.
+	 * Else, and where this is NULL, the worker writes the text of the answer, too. answer takes body. */
+	int (*is_open)(const cJSON *body, void *state);
+	void (*answer)(struct call *c, struct io *io, cJSON *body, void *state);
+	void *state; /* taken */
+	void (*free_state)(void *state);
+};
+/* Answers the call with 503 when the pool is full. Uses on_gone and state of the call. */
+void work_ask(struct call *c, struct io *io, const struct work_ask *w);
+
+struct work_pool *work_pool_create(const char *db_path, struct err *e);
+/* Ends the workers. The I/O threads have ended, and are not freed yet. */
+void work_pool_stop(struct work_pool *p);
+void work_pool_destroy(struct work_pool *p); /* after the I/O threads were freed; NULL allowed */
+
+#endif
