@@ -210,6 +210,11 @@ static void answer_text(struct call *c, int status, const char *type, char *text
 	call_buffer(c, status, type, b);
 }
 
+int call_fd(const struct call *c)
+{
+	return c->conn && c->conn->bev ? (int)bufferevent_getfd(c->conn->bev) : -1;
+}
+
 void call_json(struct call *c, int status, cJSON *body)
 {
 	char *text = json_text(body);

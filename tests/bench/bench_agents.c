@@ -1,7 +1,7 @@
 /*
  * bench_agents: hearthd with many agents that beat each second.
  *
- *   bench_agents HEARTHD DATA AGENTS [SECONDS]
+ *   bench_agents HEARTHD DATA AGENTS [SECONDS [SEARCHERS]]
  *
  * Makes the cluster's authority and a certificate for each agent in DATA, starts hearthd there on loopback
  * (plain TCP, handshake signed as always) and connects the agents from one thread: inventory, an empty sync,
@@ -9,6 +9,9 @@
  * SECONDS that follow: hearthd's CPU and memory, the time from a beat to its answer (which a long turn of
  * hearthd shows up in), its longest turn and how many took more than the 5 ms that none should, by its own
  * record; the same of the time in which the agents connect.
+ *
+ * SEARCHERS clients search all jobs for a text meanwhile, each with one search after the other. DATA may be
+ * one that bench_fill has filled.
  */
 #include "common/base/clock.h"
 #include "common/base/log.h"
@@ -23,9 +26,11 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -36,6 +41,8 @@
 #define BEAT_US  1000000u
 #define UP_LIMIT 120000000ull
 #define DIALING  50 /* at once */
+
+#define SEARCHERS_MAX 64u
 
 struct bench;
 struct agent {
@@ -54,6 +61,11 @@ struct bench {
 	struct samples took;
 	char url[64];
 	const char *data;
+	unsigned n_searchers;
+	pid_t searchers[SEARCHERS_MAX];
+	struct search_count {
+		_Atomic uint64_t n, took_us;
+	} * searches; /* shared with them */
 };
 
 static char *path_of(const struct bench *b, unsigned index, const char *what)
@@ -265,6 +277,43 @@ static pid_t start(struct bench *b, const char *hearthd)
 	return pid;
 }
 
+/* ---- searchers ------------------------------------------------------------------------------------- */
+
+static void search(const struct bench *b, unsigned index)
+{
+	static const char *const texts[] = {"train", "lr", "4999", "no-such-word", "train-17"};
+	cleanup_free char *sock = xasprintf("%s/hearthd.sock", b->data);
+
+	for (unsigned i = index;; i++) {
+		cleanup_free char *target =
+		    xasprintf("/api/v1/jobs?text=%s&limit=1000", texts[i % (sizeof(texts) / sizeof(texts[0]))]);
+		uint64_t at = bench_now_us();
+
+		free(bench_call(sock, "GET", target, NULL));
+		atomic_fetch_add(&b->searches->n, 1);
+		atomic_fetch_add(&b->searches->took_us, bench_now_us() - at);
+	}
+}
+
+static void start_searchers(struct bench *b)
+{
+	if (b->n_searchers > SEARCHERS_MAX)
+		b->n_searchers = SEARCHERS_MAX;
+	for (unsigned i = 0; i < b->n_searchers; i++) {
+		b->searchers[i] = fork();
+		if (b->searchers[i] == 0)
+			search(b, i);
+	}
+}
+
+static void end_searchers(struct bench *b)
+{
+	for (unsigned i = 0; i < b->n_searchers; i++) {
+		kill(b->searchers[i], SIGKILL);
+		waitpid(b->searchers[i], NULL, 0);
+	}
+}
+
 /* ---- hearthd's turns ------------------------------------------------------------------------------- */
 
 struct turns {
@@ -311,13 +360,14 @@ static void measure(struct bench *b, pid_t pid, double seconds, uint64_t up_us)
 {
 	struct turns connecting = {0}, quiet = {0}, beating = {0};
 	struct usage before, after;
-	uint64_t start_us;
+	uint64_t start_us, searches;
 	double took;
 
 	look(b, &connecting);
 	run_for(b, 2 * LOOP_SPAN_US + 500000,
 	        &quiet); /* until the connecting is no longer in what hearthd tells */
 	usage_of(pid, &before);
+	searches = atomic_load(&b->searches->n);
 	b->measuring = 1;
 	start_us = bench_now_us();
 	run_for(b, (uint64_t)(seconds * 1e6), &beating);
@@ -328,7 +378,8 @@ static void measure(struct bench *b, pid_t pid, double seconds, uint64_t up_us)
 	    "\"hearthd_cpu_percent\": %.1f, \"hearthd_cpu_us_a_beat\": %.1f, \"hearthd_sleeps_a_beat\": %.2f, "
 	    "\"hearthd_rss_mib\": %.0f, \"answer_median_us\": %u, \"answer_p99_us\": %u, \"answer_max_us\": %u, "
 	    "\"longest_turn_us\": %llu, \"turns_per_s\": %.0f, \"late_turns\": %llu, "
-	    "\"connecting_longest_turn_us\": %llu, \"connecting_late_turns\": %llu}\n",
+	    "\"connecting_longest_turn_us\": %llu, \"connecting_late_turns\": %llu, \"searchers\": %u, "
+	    "\"searches_per_s\": %.1f, \"search_mean_ms\": %.0f}\n",
 	    b->n, (double)up_us / 1000, took, (double)b->beats / took,
 	    (double)(after.cpu_us - before.cpu_us) / took / 1e4,
 	    (double)(after.cpu_us - before.cpu_us) / (double)b->beats,
@@ -336,7 +387,10 @@ static void measure(struct bench *b, pid_t pid, double seconds, uint64_t up_us)
 	    samples_at(&b->took, 0.5), samples_at(&b->took, 0.99), samples_at(&b->took, 1),
 	    (unsigned long long)beating.longest_us, (double)(beating.turns - quiet.turns) / took,
 	    (unsigned long long)(beating.late - quiet.late), (unsigned long long)connecting.longest_us,
-	    (unsigned long long)connecting.late);
+	    (unsigned long long)connecting.late, b->n_searchers,
+	    (double)(atomic_load(&b->searches->n) - searches) / took,
+	    (double)atomic_load(&b->searches->took_us) / 1e3 /
+	        (double)(atomic_load(&b->searches->n) ? atomic_load(&b->searches->n) : 1));
 }
 
 int main(int argc, char **argv)
@@ -347,7 +401,7 @@ int main(int argc, char **argv)
 	pid_t pid;
 
 	if (argc < 4) {
-		fprintf(stderr, "usage: bench_agents HEARTHD DATA AGENTS [SECONDS]\n");
+		fprintf(stderr, "usage: bench_agents HEARTHD DATA AGENTS [SECONDS [SEARCHERS]]\n");
 		return 2;
 	}
 	getrlimit(RLIMIT_NOFILE, &files);
@@ -368,7 +422,12 @@ int main(int argc, char **argv)
 		if (bench_now_us() - begin > UP_LIMIT)
 			bench_die("only %u of %u agents are up", b.up, b.n);
 	}
-	measure(&b, pid, argc > 4 ? atof(argv[4]) : 10, bench_now_us() - begin);
+	begin = bench_now_us() - begin;
+	b.n_searchers = argc > 5 ? (unsigned)atoi(argv[5]) : 0;
+	b.searches = mmap(NULL, sizeof(*b.searches), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	start_searchers(&b);
+	measure(&b, pid, argc > 4 ? atof(argv[4]) : 10, begin);
+	end_searchers(&b);
 	kill(pid, SIGTERM);
 	waitpid(pid, NULL, 0);
 	return 0;
