@@ -218,6 +218,11 @@ static void on_request(struct request *rq, void *arg)
 	core_request(((struct controller *)arg)->core, rq);
 }
 
+static void on_over_quota(uint64_t job, uint32_t attempt, const char *text, void *arg)
+{
+	core_over_quota(((struct controller *)arg)->core, job, attempt, text);
+}
+
 static void on_turn_end(void *arg)
 {
 	struct controller *c = arg;
@@ -379,9 +384,14 @@ static uint32_t seconds_of(const struct conf *conf, const char *name)
 	return (uint32_t)(conf_get_duration_us(conf, name) / 1000000);
 }
 
+static uint64_t mib_of(const struct conf *conf, const char *name)
+{
+	return (uint64_t)conf_get_int(conf, name) << 20;
+}
+
 static int start_server(struct controller *c, struct err *e)
 {
-	struct server_ops ops = {on_agent_up, on_agent_msg, on_agent_down, on_request, c};
+	struct server_ops ops = {on_agent_up, on_agent_msg, on_agent_down, on_request, c, on_over_quota};
 	const char *web = conf_get_str(c->conf, "web_dir"), *names = conf_get_str(c->conf, "server_names");
 	struct server_config sc = {
 	    .data_dir = c->data_dir,
@@ -397,6 +407,10 @@ static int start_server(struct controller *c, struct err *e)
 	    .max_runtime_limit_s = seconds_of(c->conf, "max_runtime_limit"),
 	    .web_dir = *web ? web : NULL,
 	    .server_names = *names ? names : NULL,
+	    .logs = {.stream = mib_of(c->conf, "max_log_stream_mb"),
+	             .job = mib_of(c->conf, "max_log_job_mb"),
+	             .user = mib_of(c->conf, "max_log_user_mb"),
+	             .min_free_mb = conf_get_int(c->conf, "min_free_mb")},
 	    .disk = c->disk,
 	};
 
@@ -427,6 +441,10 @@ static int make_core(struct controller *c, struct err *e)
 	    .ready_timeout_s = seconds_of(c->conf, "ready_timeout"),
 	    .rendezvous_timeout_s = seconds_of(c->conf, "rendezvous_timeout"),
 	    .default_grace_s = seconds_of(c->conf, "grace"),
+	    .quota = {.series_job = (uint64_t)conf_get_int(c->conf, "max_series_job"),
+	              .series_user = (uint64_t)conf_get_int(c->conf, "max_series_user"),
+	              .artifact_job = mib_of(c->conf, "max_artifacts_job_mb"),
+	              .artifact_user = mib_of(c->conf, "max_artifacts_user_mb")},
 	    .queue_limit = (uint32_t)conf_get_int(c->conf, "queue_limit"),
 	    .backfill = c->backfill,
 	    .starve_s = seconds_of(c->conf, "starve_after"),

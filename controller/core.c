@@ -36,6 +36,7 @@
 #include "controller/state/jobs.h"
 #include "controller/state/node_table.h"
 #include "controller/state/observer.h"
+#include "controller/state/quota.h"
 #include "controller/state/request.h"
 #include "controller/state/role.h"
 #include "controller/state/turn.h"
@@ -240,6 +241,15 @@ void core_agent_msg(struct core *c, const char *node, uint64_t session, uint16_t
 	else if (n && n->connected && n->session == session && (type == WM_BEAT || !c->life.failing))
 		dispatch_message(c, n, type, id, msg);
 	wire_free(type, msg);
+}
+
+void core_over_quota(struct core *c, uint64_t job, uint32_t attempt, const char *text)
+{
+	struct cjob *j = job_find(c, job);
+
+	clock_sched(c);
+	if (!c->life.stopping && !c->life.failing && j && j->act && j->r.att && j->r.att->number == attempt)
+		quota_say(c, j, QUOTA_LOG, text);
 }
 
 /* ---- requests -------------------------------------------------------------------------------- */

@@ -35,6 +35,9 @@ void core_agent_msg(struct core *c, const char *node, uint64_t session, uint16_t
 void core_agent_down(struct core *c, const char *node, uint64_t session, const char *why);
 void core_request(struct core *c, struct request *rq); /* takes rq; answered exactly once */
 
+/* A log of an attempt is above its quota: an event says so, once. */
+void core_over_quota(struct core *c, uint64_t job, uint32_t attempt, const char *text);
+
 /* Time: call when core_next_us has come; it does what is due (deadlines, leases, limits). UINT64_MAX =
  * nothing waits. boot_us. */
 uint64_t core_next_us(const struct core *c);

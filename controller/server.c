@@ -55,6 +55,10 @@ static void on_to_state(struct to_state *m, void *arg)
 	case TS_AGENT_DOWN:
 		sessions_down(s->sessions, m);
 		break;
+	case TS_OVER_QUOTA:
+		if (s->ops.over_quota)
+			s->ops.over_quota(m->job, m->attempt, m->why, s->ops.arg);
+		break;
 	}
 }
 
@@ -112,6 +116,19 @@ static void data_hang_up(uint64_t session, const char *why, void *arg)
 static void data_grown(unsigned watcher, struct log_grown *g, void *arg)
 {
 	api_log_grown(&((struct server *)arg)->api, watcher, g);
+}
+
+/* When the channel is full the job has no event; hearthd's log has the line. */
+static void data_over_quota(uint64_t job, uint32_t attempt, const char *text, void *arg)
+{
+	struct to_state *m = xcalloc(1, sizeof(*m));
+
+	m->kind = TS_OVER_QUOTA;
+	m->job = job;
+	m->attempt = attempt;
+	m->why = xstrdup(text);
+	if (state_link_send(((struct server *)arg)->link, m) < 0)
+		to_state_free(m);
 }
 
 /* ---- on each I/O thread ----------------------------------------------------------------------- */
@@ -203,7 +220,12 @@ static int start_threads(struct server *s, const struct server_config *c, struct
 	    .ssl = s->listeners.ssl,
 	    .ops = {
 	        .on_call = api_call, .begin = begin_thread, .stop = stop_thread, .end = end_thread, .arg = s}};
-	struct data_ops data_ops = {.send = data_send, .hang_up = data_hang_up, .grown = data_grown, .arg = s};
+	struct data_ops data_ops = {.send = data_send,
+	                            .hang_up = data_hang_up,
+	                            .grown = data_grown,
+	                            .over_quota = data_over_quota,
+	                            .arg = s,
+	                            .limits = c->logs};
 	struct sessions_ops so = {
 	    .up = s->ops.agent_up, .msg = s->ops.agent_msg, .down = s->ops.agent_down, .arg = s->ops.arg};
 

@@ -11,6 +11,7 @@
 #include "common/base/err.h"
 #include "common/net/tls.h"
 #include "common/net/wire_msg.h"
+#include "controller/files/log_quota.h"
 #include "controller/state/request.h"
 #include "store/base/rows.h"
 
@@ -26,6 +27,8 @@ struct server_ops {
 	void (*agent_down)(const char *node, uint64_t session, const char *why, void *arg);
 	void (*request)(struct request *rq, void *arg); /* takes */
 	void *arg;
+	/* A log of that attempt is above its quota; text is for users. NULL: not asked for. */
+	void (*over_quota)(uint64_t job, uint32_t attempt, const char *text, void *arg);
 };
 
 struct server_config {
@@ -40,7 +43,8 @@ struct server_config {
 	uint64_t max_runtime_default_s, max_runtime_limit_s; /* for a job's own page; 0 = those of the core */
 	const char *web_dir;                                 /* NULL = embedded */
 	const char *server_names; /* further names for the certificate, comma separated */
-	struct disk_space *disk;  /* for uploads; NULL: not looked at; outlives the server */
+	struct log_limits logs;
+	struct disk_space *disk; /* for uploads; NULL: not looked at; outlives the server */
 };
 struct server *server_start(const struct server_config *c, struct loop *state_loop,
                             const struct server_ops *ops, struct err *e);

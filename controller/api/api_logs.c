@@ -170,6 +170,30 @@ static void skip_ahead(struct reader *r, uint64_t size)
 	r->offset = to;
 }
 
+/* The reader is where the stream was cut because it is too long. 1: it goes on behind that. */
+static int skip_cut(struct reader *r)
+{
+	const char *dir = data_log_dir(api_of(r->fo->io)->data);
+	struct evbuffer *b;
+	uint64_t to = 0;
+	TEXT(note);
+
+	if (r->offset < LOGSTORE_FIRST || logstore_cut(dir, r->job, r->attempt, r->stream, &to, NULL) < 0 ||
+	    to <= r->offset)
+		return 0;
+	text_add(&note, "[hearth: %" PRIu64 " bytes are missing here: the log is longer than its limit]",
+	         to - LOGSTORE_FIRST);
+	b = evbuffer_new();
+	if (r->sse)
+		log_events_note(b, to, note.at);
+	else
+		evbuffer_add_printf(b, "\n%s\n", note.at);
+	r->offset = to;
+	call_stream_put(r->call, b);
+	evbuffer_free(b);
+	return 1;
+}
+
 static void send_bytes(struct reader *r, const char *p, size_t n)
 {
 	struct evbuffer *b = evbuffer_new();
@@ -214,6 +238,8 @@ static enum step send_piece(struct reader *r, char *piece)
 		begin_answer(r);
 	if (n)
 		send_bytes(r, piece, n);
+	else if (r->left && skip_cut(r))
+		return STEP_MORE;
 	if (r->left == 0 || (n == 0 && (complete || !r->follow))) {
 		finish_reader(r);
 		return STEP_DONE;

@@ -18,6 +18,7 @@
 #include "common/base/clock.h"
 #include "common/base/fault.h"
 #include "common/base/log.h"
+#include "common/base/text.h"
 #include "common/base/xalloc.h"
 #include "common/net/wire_msg.h"
 #include "controller/files/blobs/blobstore.h"
@@ -280,6 +281,28 @@ static void on_log_error(uint64_t job, uint32_t attempt, const char *stream, con
 		refuse_session(b, st->session, "its log could not be made durable; send it again");
 }
 
+static uint64_t limit_of(uint64_t job, void *arg)
+{
+	return log_quota_limit(((struct data_threads *)arg)->quota, job);
+}
+
+static void on_kept(uint64_t job, int64_t bytes, void *arg)
+{
+	log_quota_add(((struct data_threads *)arg)->quota, job, bytes);
+}
+
+static void on_cut(uint64_t job, uint32_t attempt, const char *stream, void *arg)
+{
+	struct data_threads *b = arg;
+	TEXT(text);
+
+	log_quota_text(b->quota, stream, &text);
+	log_warn("event=log_over_quota job=%" PRIu64 " attempt=%u stream=%s text=\"%s\"", job, attempt, stream,
+	         text.at);
+	if (b->ops.over_quota)
+		b->ops.over_quota(job, attempt, text.at, b->ops.arg);
+}
+
 /* ---- log data --------------------------------------------------------------------------------- */
 
 struct agent_msg {
@@ -368,7 +391,7 @@ static void take_log(struct data_threads *b, void *arg)
 		atomic_fetch_add(&b->log_bytes, d->data.n);
 		if (m->session > st->session) /* an older connection may have left data in the queue */
 			st->session = m->session;
-		if (logstore_append(b->store, &c, &e) == 0) {
+		if (log_quota_room(b->quota, &e) == 0 && logstore_append(b->store, &c, &e) == 0) {
 			ack_again(b, d, st);
 		} else {
 			log_refused(b, d, &e);
@@ -465,6 +488,7 @@ static void forget_attempt(struct data_threads *b, uint64_t job, uint32_t attemp
 			st->ended = 1;
 			forget_if_idle(b, st);
 		}
+	log_quota_forget(b->quota, job);
 }
 
 /* The disk may be full: tries again later, with growing pauses. */
@@ -603,6 +627,9 @@ struct data_threads *data_threads_create(const char *data_dir, const struct data
 	                            .on_durable = on_durable,
 	                            .on_grown = on_grown,
 	                            .on_error = on_log_error,
+	                            .limit = limit_of,
+	                            .on_kept = on_kept,
+	                            .on_cut = on_cut,
 	                            .arg = b};
 
 	b->ops = *ops;
@@ -610,6 +637,7 @@ struct data_threads *data_threads_create(const char *data_dir, const struct data
 	b->complaints.per_minute = b->strangers.per_minute = 6;
 	b->places = log_places_create();
 	b->reader = store_reader_open(db_path, e);
+	b->quota = log_quota_create(&ops->limits, data_dir, b->reader);
 	b->logs.loop = loop_create();
 	b->logs.in = chan_create(b->logs.loop, QUEUE_MESSAGES, 0, on_work, &b->logs);
 	b->blobs.loop = loop_create();
@@ -649,6 +677,7 @@ void data_threads_destroy(struct data_threads *b)
 	}
 	log_retry_fini(&b->ends);
 	log_places_destroy(b->places);
+	log_quota_destroy(b->quota);
 	store_reader_close(b->reader);
 	loop_timer_destroy(b->end_timer);
 	loop_destroy(b->logs.loop);

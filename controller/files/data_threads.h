@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "common/base/err.h"
+#include "controller/files/log_quota.h"
 #include "controller/files/logs/logstore.h"
 
 struct blobstore;
@@ -39,7 +40,10 @@ struct data_ops {
 	void (*hang_up)(uint64_t session, const char *why, void *arg);
 	/* To a watcher (data_watch). Takes g. */
 	void (*grown)(unsigned watcher, struct log_grown *g, void *arg);
+	/* A log of that attempt is above its quota; text is for users. NULL: hearthd only logs it. */
+	void (*over_quota)(uint64_t job, uint32_t attempt, const char *text, void *arg);
 	void *arg;
+	struct log_limits limits;
 };
 struct data_threads *data_threads_create(const char *data_dir, const struct data_ops *ops, struct err *e);
 void data_threads_destroy(

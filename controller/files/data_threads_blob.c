@@ -9,6 +9,7 @@
 #include "common/tree/tree.h"
 #include "controller/files/blobs/blobstore.h"
 #include "controller/files/data_threads_int.h"
+#include "controller/files/disk_space.h"
 
 struct ask {
 	uint64_t session, id;
@@ -69,8 +70,10 @@ static void answer_put(struct data_threads *b, struct ask *a)
 	struct err e = {.code = ERR_NONE};
 	int complete = 0;
 
-	if (blobstore_put(b->blobstore, &p, &r->present, &complete, &e) == 0 && r->present >= m->total &&
-	    !complete)
+	if (disk_space_room(b->log_dir, b->ops.limits.min_free_mb) != DISK_ROOM)
+		err_set(&e, ERR_NOSPACE, "the disk of hearthd is nearly full, and stores no outputs (min_free_mb)");
+	else if (blobstore_put(b->blobstore, &p, &r->present, &complete, &e) == 0 && r->present >= m->total &&
+	         !complete)
 		err_set(&e, ERR_INVALID, "the blob is incomplete");
 	r->code = (uint32_t)e.code;
 	r->text = xstrdup(e.code ? e.text : "");

@@ -45,6 +45,7 @@ struct data_threads {
 	struct stream *streams;
 	struct store_reader *reader;
 	struct log_places *places;
+	struct log_quota *quota;
 	struct log_retry_queue ends;
 	uint64_t hung[HUNG_MAX]; /* refused sessions: data that they sent before they closed are dropped */
 	unsigned n_hung;

@@ -72,6 +72,19 @@ void disk_space_text(const struct disk_state *s, struct text *t)
 	         str_size(s->mark_bytes, mark, sizeof(mark)), str_size(enough_bytes(s), again, sizeof(again)));
 }
 
+enum disk_room disk_space_room(const char *dir, int64_t min_free_mb)
+{
+	struct statvfs st;
+	uint64_t mark, left;
+
+	if (statvfs(dir, &st) < 0)
+		return DISK_ROOM;
+	left = (uint64_t)st.f_bavail * st.f_frsize;
+	mark = disk_space_mark(min_free_mb > 0 ? min_free_mb : DISK_SPACE_DEFAULT,
+	                       (uint64_t)st.f_blocks * st.f_frsize);
+	return left < mark / 4 ? DISK_RESERVE : left < mark * 2 ? DISK_NEARLY_FULL : DISK_ROOM;
+}
+
 /* ---- looking ---------------------------------------------------------------------------------- */
 
 void disk_space_last(struct disk_space *r, struct disk_state *out)

@@ -30,6 +30,10 @@ struct disk_state {
 
 /* The mark for a file system of that size. */
 uint64_t disk_space_mark(int64_t min_free_mb, uint64_t total_bytes);
+/* What logs and outputs of jobs may do with the disk: nearly full (twice the mark) makes logs short, and the
+ * last quarter of the mark is for records alone. min_free_mb 0: as with the default. Unknown: room. */
+enum disk_room { DISK_ROOM, DISK_NEARLY_FULL, DISK_RESERVE };
+enum disk_room disk_space_room(const char *dir, int64_t min_free_mb);
 /* Sets s->low by the free space and by its old value. */
 void disk_space_judge(struct disk_state *s);
 /* Adds figures for the refusal, and the setting that would help. */

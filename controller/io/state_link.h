@@ -14,7 +14,7 @@
 struct loop;
 struct request;
 
-enum to_state_kind { TS_REQUEST, TS_AGENT_UP, TS_AGENT_MSG, TS_AGENT_DOWN };
+enum to_state_kind { TS_REQUEST, TS_AGENT_UP, TS_AGENT_MSG, TS_AGENT_DOWN, TS_OVER_QUOTA };
 struct to_state {
 	enum to_state_kind kind;
 	struct request *rq; /* owned */
@@ -25,6 +25,8 @@ struct to_state {
 	uint64_t id;
 	void *msg; /* struct wm_hello of TS_AGENT_UP too; owned */
 	char *why;
+	uint64_t job; /* of TS_OVER_QUOTA; why: the text */
+	uint32_t attempt;
 };
 void to_state_free(struct to_state *m);
 

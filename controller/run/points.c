@@ -16,6 +16,7 @@
 #include "controller/run/array.h"
 #include "controller/state/core_state.h"
 #include "controller/state/jobs.h"
+#include "controller/state/quota.h"
 #include "controller/state/turn.h"
 
 #define WAITING_MAX                                                                                          \
@@ -124,6 +125,7 @@ static void put_series(struct turn *t, const char *node, const struct wm_metrics
 
 void on_metrics(struct core *c, const char *node, const struct wm_metrics *m)
 {
+	struct cjob *j = job_find(c, m->job);
 	uint32_t n = m->name_ix.n;
 	struct point *p;
 
@@ -142,7 +144,8 @@ void on_metrics(struct core *c, const char *node, const struct wm_metrics *m)
 	for (uint32_t i = 0, k; i < n; i = k) {
 		for (k = i; k < n && p[k].name == p[i].name && p[k].rank == p[i].rank;)
 			k++;
-		put_series(c->turn.metrics, node, m, p + i, k - i);
+		if (!j || !j->act || quota_series(c, j, m->names.v[p[i].name], p[i].rank))
+			put_series(c->turn.metrics, node, m, p + i, k - i);
 	}
 	free(p);
 	keep_last(c, m);

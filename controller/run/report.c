@@ -28,6 +28,7 @@
 #include "controller/state/core_state.h"
 #include "controller/state/jobs.h"
 #include "controller/state/node_table.h"
+#include "controller/state/quota.h"
 #include "controller/state/turn.h"
 
 #define TEXT_MAX     4096
@@ -473,6 +474,10 @@ void on_artifact(struct core *c, struct cnode *n, uint64_t id, const struct wm_a
 			upload_failed(c, j, text);
 			free(text);
 		}
+		return;
+	}
+	if (*m->digest && quota_artifact(c, j, m, n->name) < 0) {
+		upload_failed(c, j, "above the quota of outputs");
 		return;
 	}
 	store_txn_artifact(turn_now(c)->txn, &(struct artifact_row){.job = m->job,

@@ -27,6 +27,7 @@ struct idem;
 struct observer;
 struct learned;
 struct payer;
+struct quota_user;
 struct queue_jobs;
 struct turn;
 struct used;
@@ -163,6 +164,7 @@ struct core {
 	struct point_state points;
 	struct lease_state lease;
 	struct peers_state peers;
+	struct quota_user *quota_users; /* state/quota.c: users whose running jobs sent something that counts */
 };
 
 uint64_t now_boot(const struct core *c);

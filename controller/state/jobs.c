@@ -17,6 +17,7 @@
 #include "controller/state/core_state.h"
 #include "controller/state/node_table.h"
 #include "controller/state/observer.h"
+#include "controller/state/quota.h"
 
 struct cjob *job_find(const struct core *c, uint64_t id)
 {
@@ -270,6 +271,7 @@ void active_free(struct core *c, struct cjob *j)
 	strv_fini(&a->warnings);
 	free(a->upload_text);
 	free(a->program_says);
+	quota_free(c, a);
 	free(a);
 	j->act = NULL;
 }

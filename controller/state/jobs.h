@@ -32,6 +32,8 @@ struct rsh { /* one hearth-rsh that waits for its orted */
 	struct rsh *next;
 };
 
+struct quota_use;
+
 struct active { /* of a job whose attempt has not ended, not stored */
 	struct job_spec *spec;
 	struct place_rt *rt;
@@ -52,6 +54,7 @@ struct active { /* of a job whose attempt has not ended, not stored */
 		double value;
 	} last[6];
 	char *upload_text, *program_says;
+	struct quota_use *quota; /* NULL: it has sent nothing that counts */
 };
 
 struct carray;

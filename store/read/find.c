@@ -49,6 +49,20 @@ int store_job_attempts(struct store_reader *r, uint64_t job, uint32_t *attempts,
 	return rc;
 }
 
+char *store_job_owner(struct store_reader *r, uint64_t job, struct err *e)
+{
+	sqlite3_stmt *st = reader_sql(r, "SELECT owner FROM job WHERE id = ?", e);
+	char *owner = NULL;
+
+	if (!st)
+		return NULL;
+	sqlite3_bind_int64(st, 1, (int64_t)(job > INT64_MAX ? 0 : job));
+	if (sqlh_step(st, e) > 0)
+		owner = sqlh_dup(st, 0);
+	sqlite3_finalize(st);
+	return owner;
+}
+
 int store_member_id(struct store_reader *r, uint64_t array, uint32_t index, uint64_t *job, struct err *e)
 {
 	struct job_row row = {0}, member = {0};

@@ -16,6 +16,8 @@ struct strv;
 int store_job_get(struct store_reader *r, uint64_t job, struct job_row *out, struct err *e);
 /* Finds how many attempts a job has: 1 found, 0 the job is unknown, -1. */
 int store_job_attempts(struct store_reader *r, uint64_t job, uint32_t *attempts, struct err *e);
+/* The owner of a job, malloc'ed; NULL: unknown job, or an error. */
+char *store_job_owner(struct store_reader *r, uint64_t job, struct err *e);
 /* Finds the newest job with that name and owner (NULL: any); nth 0: the newest, 1: the one before. */
 int store_job_by_name(struct store_reader *r, const char *owner, const char *name, uint32_t nth,
                       uint64_t *job, struct err *e);

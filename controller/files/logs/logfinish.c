@@ -99,7 +99,7 @@ static int pick_stream(const struct log_stream *st, void *arg)
 		/* A crash left the plain one. */
 		if (log_path(path, p->ls->dir, key.job, key.attempt, key.name, LOG_RAW, NULL) == 0)
 			unlink(path);
-	} else if (st->size >= COMPRESS_FROM) {
+	} else if (st->size >= COMPRESS_FROM && !st->cut_to) { /* else the hole would be read as bytes */
 		strv_add(&p->t->names, st->name);
 	}
 	return 0;

@@ -125,6 +125,7 @@ static int read_fixed(int fd, struct log_index *ix, struct log_rec sync[2], stru
 	if (n != (ssize_t)sizeof(raw) || log_rec_get(raw, &head) < 0 || head.kind != LOG_HEAD)
 		return 0;
 	ix->first_us = head.at_us;
+	ix->cut_to = head.src;
 	ix->ix_size = sizeof(raw);
 	for (int i = 0; i < 2; i++)
 		if (log_rec_get(raw + (i + 1) * LOG_REC_SIZE, &sync[i]) < 0 || sync[i].kind != LOG_SYNC)

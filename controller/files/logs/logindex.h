@@ -23,7 +23,8 @@ int log_attempt_path(char out[LOG_PATH_MAX], const char *dir, uint64_t job, uint
 #define LOG_FIXED    3 /* LOG_HEAD, and two places for LOG_SYNC that are written in turn */
 
 enum log_kind {
-	LOG_HEAD = 1, /* offset: bytes lost at the source; at_us: of the first bytes; aux: format, 1 */
+	LOG_HEAD = 1, /* offset: bytes lost; at_us: of the first bytes; src: end of what was cut out, 0 none;
+	                 aux: format, 1 */
 	LOG_DATA,     /* bytes from offset on came at at_us on descriptor aux */
 	LOG_GAP,      /* at offset is a line of aux bytes about lost ones; src: source offset behind it */
 	LOG_SYNC,     /* everything below offset (src), and aux records of the index, were synced */
@@ -41,6 +42,7 @@ int log_rec_get(const uint8_t in[LOG_REC_SIZE], struct log_rec *r); /* -1: no su
 struct log_index {
 	uint64_t ix_size; /* bytes of whole, valid records; 0: not an index */
 	uint64_t lost, first_us, last_us;
+	uint64_t cut_to; /* of the head */
 	uint32_t last_fd;
 	uint64_t boot;              /* 0 = none */
 	int64_t delta;              /* source offset - stream offset at the end */

@@ -138,6 +138,38 @@ static int last_words(int fd, int *complete, uint64_t *last_us, struct err *e)
 	return 0;
 }
 
+static uint64_t cut_of(int ix)
+{
+	uint8_t head[LOG_REC_SIZE];
+	struct log_rec r;
+
+	return pread(ix, head, sizeof(head), 0) == (ssize_t)sizeof(head) && log_rec_get(head, &r) == 0 &&
+	               r.kind == LOG_HEAD
+	           ? r.src
+	           : 0;
+}
+
+int logstore_cut(const char *dir, uint64_t job, uint32_t attempt, const char *stream, uint64_t *to,
+                 struct err *e)
+{
+	int ix = open_part(dir, job, attempt, stream, LOG_INDEX, e);
+
+	if (ix < 0)
+		return -1;
+	*to = cut_of(ix);
+	close(ix);
+	return 0;
+}
+
+/* A part may be cut out while it is read: what was read of it does not count. */
+static void leave_out_cut(int ix, uint64_t offset, size_t *n)
+{
+	uint64_t to = cut_of(ix);
+
+	if (offset < to && offset + *n > LOGSTORE_FIRST)
+		*n = offset < LOGSTORE_FIRST ? (size_t)(LOGSTORE_FIRST - offset) : 0;
+}
+
 int logstore_read(const char *dir, uint64_t job, uint32_t attempt, const char *stream, uint64_t offset,
                   void *out, size_t max, size_t *n, uint64_t *size, int *complete, struct err *e)
 {
@@ -151,9 +183,10 @@ int logstore_read(const char *dir, uint64_t job, uint32_t attempt, const char *s
 	if (ix < 0)
 		return -1;
 	rc = last_words(ix, &done, &last_us, e);
-	close(ix);
-	if (rc < 0 || files_open(&f, dir, job, attempt, stream, e) < 0)
+	if (rc < 0 || files_open(&f, dir, job, attempt, stream, e) < 0) {
+		close(ix);
 		return -1;
+	}
 	*n = 0;
 	if (f.zst >= 0 && offset < f.zst_size)
 		rc = log_zst_read(f.zst, offset, out, max, n, e);
@@ -165,6 +198,8 @@ int logstore_read(const char *dir, uint64_t job, uint32_t attempt, const char *s
 	}
 	if (rc == 0 && f.raw >= 0)
 		rc = read_plain(f.raw, offset, out, max, n, e);
+	leave_out_cut(ix, offset, n);
+	close(ix);
 	if (size)
 		*size = f.size;
 	if (complete)
@@ -191,6 +226,7 @@ int logstore_stat(const char *dir, uint64_t job, uint32_t attempt, const char *s
 	if (pread(fd, head, sizeof(head), 0) == (ssize_t)sizeof(head) && log_rec_get(head, &r) == 0 &&
 	    r.kind == LOG_HEAD) {
 		out->lost = r.offset;
+		out->cut_to = r.src;
 		out->first_us = r.at_us;
 	}
 	close(fd);

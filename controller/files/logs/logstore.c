@@ -84,9 +84,9 @@ int log_put_rec(struct stream *s, uint32_t kind, uint64_t offset, uint64_t at_us
 	return put_recs(s, raw, sizeof(raw), e);
 }
 
-static int put_head(const struct stream *s, struct err *e)
+int log_put_head(const struct stream *s, struct err *e)
 {
-	struct log_rec r = {s->lost, s->first_us, 0, LOG_HEAD, 1};
+	struct log_rec r = {s->lost + log_cut_bytes(s), s->first_us, s->cut_to, LOG_HEAD, 1};
 	uint8_t raw[LOG_REC_SIZE];
 
 	log_rec_put(raw, &r);
@@ -190,6 +190,7 @@ static void adopt_index(struct stream *s, const struct log_index *ix)
 	s->synced_delta = ix->synced_delta;
 	s->slot = ix->slot;
 	s->lost = ix->lost;
+	s->cut_to = ix->cut_to;
 	s->first_us = ix->first_us;
 	s->last_us = ix->last_us;
 	s->last_fd = ix->last_fd;
@@ -208,7 +209,8 @@ static int after_power_loss(struct stream *s, struct log_index *ix, struct err *
 	if (log_index_scan(s->ix_fd, s->size, ix, e) < 0)
 		return -1;
 	adopt_index(s, ix);
-	return put_head(s, e) < 0 || put_sync(s, 0, e) < 0 ? -1 : put_sync(s, 1, e);
+	log_cut_find(s);
+	return log_put_head(s, e) < 0 || put_sync(s, 0, e) < 0 ? -1 : put_sync(s, 1, e);
 }
 
 /* Brings files and index to a common state: see the head of this file. */
@@ -470,7 +472,7 @@ static int put_gap(struct logstore *ls, struct stream *s, uint64_t to, struct er
 	s->eof = 0;
 	if (!s->first_us)
 		s->first_us = now;
-	return put_head(s, e);
+	return log_put_head(s, e);
 }
 
 /* Writes marks for the chunk's bytes from skip on, which are at stream offset `at`. */
@@ -501,7 +503,7 @@ static int put_marks(struct logstore *ls, struct stream *s, const struct log_chu
 		s->last_fd = r.aux;
 		if (!s->first_us) {
 			s->first_us = r.at_us;
-			if (put_head(s, e) < 0) {
+			if (log_put_head(s, e) < 0) {
 				free(recs);
 				return -1;
 			}
@@ -563,9 +565,12 @@ int logstore_append(struct logstore *ls, const struct log_chunk *c, struct err *
 		s->last_fd = before.last_fd;
 		s->eof = before.eof;
 		s->at_line_start = before.at_line_start;
-		put_head(s, &none);
+		log_put_head(s, &none);
 		return err_wrap(e, "stream %s of job %" PRIu64, s->name, s->job);
 	}
+	if (ls->c.on_kept && s->size != before.size)
+		ls->c.on_kept(s->job, (int64_t)(s->size - before.size), ls->c.arg);
+	log_cut(ls, s);
 	/* A repetition brings nothing new, but its sender waits for a word. */
 	log_mark_dirty(ls, s);
 	if (s->size != before.size || s->eof != before.eof)

@@ -35,6 +35,8 @@ struct loop;
 #define LOGSTORE_STREAM_MAX 64         /* bytes of a stream's name */
 #define LOGSTORE_AT_END     UINT64_MAX /* offset: the end (hearthd's own lines) */
 #define LOGSTORE_REC_SIZE   16         /* bytes of one record of `rec` below */
+#define LOGSTORE_FIRST      (1u << 20) /* bytes of a stream's beginning that are never cut out */
+#define LOGSTORE_LEAST      (8u << 20) /* a stream of so many bytes is never cut */
 
 struct logstore_config {
 	const char *dir; /* DATA/logs; made when missing */
@@ -52,6 +54,12 @@ struct logstore_config {
 	/* Writing behind (sync) failed: what is not durable must be sent again. Close the connection that it came
 	 * from. May be NULL. */
 	void (*on_error)(uint64_t job, uint32_t attempt, const char *stream, const struct err *e, void *arg);
+	/* How many bytes a stream of that job may have on the disk now; 0: any number. NULL: any. */
+	uint64_t (*limit)(uint64_t job, void *arg);
+	/* The streams of the job have so many bytes more, or less, on the disk. May be NULL. */
+	void (*on_kept)(uint64_t job, int64_t bytes, void *arg);
+	/* A stream is cut for the first time. May be NULL. */
+	void (*on_cut)(uint64_t job, uint32_t attempt, const char *stream, void *arg);
 	void *arg;
 };
 struct logstore *logstore_open(const struct logstore_config *c, struct err *e);
@@ -101,12 +109,18 @@ int logstore_idle(const struct logstore *ls);
 int logstore_read(const char *dir, uint64_t job, uint32_t attempt, const char *stream, uint64_t offset,
                   void *out, size_t max, size_t *n, uint64_t *size, int *complete, struct err *e);
 
+/* The bytes from LOGSTORE_FIRST to *to were cut out because the stream was too long; 0: none. logstore_read
+ * gives none of them. */
+int logstore_cut(const char *dir, uint64_t job, uint32_t attempt, const char *stream, uint64_t *to,
+                 struct err *e);
+
 struct log_stream {
 	uint64_t job;
 	uint32_t attempt;
 	const char *name;           /* valid during the call */
 	uint64_t size;              /* bytes that readers see */
-	uint64_t lost;              /* bytes that were lost at the source */
+	uint64_t lost;              /* bytes that were lost at the source, or cut out */
+	uint64_t cut_to;            /* the end of what was cut out; 0 nothing */
 	uint64_t first_us, last_us; /* time of the first and the last bytes, 0 unknown */
 	int complete;
 };

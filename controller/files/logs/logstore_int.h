@@ -24,8 +24,9 @@ struct stream {
 	uint64_t ix_size;
 	uint64_t synced, synced_ix;
 	int64_t synced_delta;
-	unsigned slot; /* 0, 1: the LOG_SYNC that notes it */
-	uint64_t lost, first_us, last_us;
+	unsigned slot;                    /* 0, 1: the LOG_SYNC that notes it */
+	uint64_t lost, first_us, last_us; /* lost: at the source */
+	uint64_t cut_to;                  /* bytes from LOGSTORE_FIRST to here are cut out; 0 none */
 	uint32_t last_fd;
 	int eof, at_line_start;
 	int dirty;                  /* in the list of those to sync and acknowledge */
@@ -72,6 +73,14 @@ int log_put_rec(struct stream *s, uint32_t kind, uint64_t offset, uint64_t at_us
 void log_mark_dirty(struct logstore *ls, struct stream *s);
 void log_sync_one(struct logstore *ls, struct stream *s); /* s may be gone afterwards */
 void log_grown(struct logstore *ls, const struct stream *s);
+
+/* ---- streams that are too long (logcut.c) ----------------------------------------------------- */
+
+uint64_t log_cut_bytes(const struct stream *s);
+void log_cut(struct logstore *ls, struct stream *s); /* when it is longer than it may be */
+/* After a power loss: a hole that the index does not know was cut. */
+void log_cut_find(struct stream *s);
+int log_put_head(const struct stream *s, struct err *e);
 
 /* ---- folders, and names that are not on the disk yet (logdirs.c) ------------------------------ */
 

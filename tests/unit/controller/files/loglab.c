@@ -44,6 +44,26 @@ static void on_error(uint64_t job, uint32_t attempt, const char *stream, const s
 	((struct lab *)arg)->errors++;
 }
 
+static uint64_t limit_of(uint64_t job, void *arg)
+{
+	(void)job;
+	return ((struct lab *)arg)->limit;
+}
+
+static void on_kept(uint64_t job, int64_t bytes, void *arg)
+{
+	(void)job;
+	((struct lab *)arg)->kept += bytes;
+}
+
+static void on_cut(uint64_t job, uint32_t attempt, const char *stream, void *arg)
+{
+	(void)job;
+	(void)attempt;
+	(void)stream;
+	((struct lab *)arg)->cuts++;
+}
+
 void lab_reopen(struct lab *l, unsigned max_open)
 {
 	struct logstore_config c = {.dir = l->dir,
@@ -53,6 +73,9 @@ void lab_reopen(struct lab *l, unsigned max_open)
 	                            .on_durable = on_durable,
 	                            .on_grown = on_grown,
 	                            .on_error = on_error,
+	                            .limit = limit_of,
+	                            .on_kept = on_kept,
+	                            .on_cut = on_cut,
 	                            .arg = l};
 	struct err e;
 

@@ -16,6 +16,9 @@ struct lab {
 	uint64_t durable, size; /* of the last reports */
 	int eof, complete, words, errors;
 	char stream[80];
+	uint64_t limit; /* of a stream on the disk; 0 none */
+	int64_t kept;
+	int cuts;
 };
 
 void lab_open(struct lab *l, const char *name); /* an empty store in a folder of that name */
