@@ -79,11 +79,15 @@ int api_check_param(const char *name, size_t n, const char *value, struct err *e
 static void tell_use(const struct call *c, struct io *io)
 {
 	struct request *rq = request_new(REQ_TOKEN_USED);
+	const char *port = strrchr(c->peer, ':');
+	char from[sizeof(c->peer)];
 
 	rq->user = xstrdup(c->who.user);
 	rq->node = xstrdup(c->who.token_id);
 	rq->body = cJSON_CreateObject();
-	cJSON_AddStringToObject(rq->body, "from", c->peer);
+	snprintf(from, sizeof(from), "%.*s",
+	         (int)(port && !c->is_unix ? port - c->peer : (ptrdiff_t)strlen(c->peer)), c->peer);
+	cJSON_AddStringToObject(rq->body, "from", from);
 	ask_tell(io, rq);
 }
 

@@ -225,6 +225,10 @@ int apiworld_ask(struct apiworld *a, const char *method, const char *target, con
 		snprintf(line, sizeof line, "Idempotency-Key: %.100s\r\n", key);
 		put_text(&b, line);
 	}
+	if (a->bearer) {
+		snprintf(line, sizeof line, "Authorization: Bearer %.150s\r\n", a->bearer);
+		put_text(&b, line);
+	}
 	if (body_n) {
 		snprintf(line, sizeof line, "Content-Type: application/json\r\nContent-Length: %zu\r\n", body_n);
 		put_text(&b, line);

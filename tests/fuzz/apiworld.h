@@ -15,8 +15,9 @@ struct apiworld {
 	struct server *s;
 	struct loop *loop; /* of the state thread; the world's own is the store's */
 	char *dir, *socket;
-	unsigned errors; /* lines of level error in the log since the start */
-	char error[256]; /* the last one */
+	const char *bearer; /* token that goes with each request; NULL: the socket's caller, an administrator */
+	unsigned errors;    /* lines of level error in the log since the start */
+	char error[256];    /* the last one */
 };
 
 struct api_answer {

@@ -3,12 +3,14 @@
  * store.
  *
  * An input is a list of requests, with lines of "---" between them: the first line is METHOD TARGET [KEY],
- * the rest is the body. Beside these, TICK S lets so many seconds go by, SILENT S without a word of the node,
+ * the rest is the body. AS NAME makes the next requests with that token (callers below), AS admin with none.
+ * Beside these, TICK S lets so many seconds go by, SILENT S without a word of the node,
  * BEGIN ID and END ID CODE are its word about a job. The state stays from input to input, for some hundred
  * requests. Whatever comes:
  *   - there is an answer in time, it is none of "internal error", and nothing was logged as an error;
  *   - JSON is JSON; what succeeds is what /openapi.json says of it; what is refused says why;
  *   - what is refused, and what only asks, leaves no event;
+ *   - nothing succeeds to which the caller's token gives no right;
  *   - memory stays consistent, and at the end the store is what its events give.
  * What breaks one of them is printed as one input, with all that came before it; HEARTH_FUZZ_SHOW=1 prints
  * each request and its answer.
@@ -42,6 +44,39 @@ static unsigned n_asked;
 static cJSON *document;
 static char *story; /* all requests of this world */
 static size_t story_n, story_room;
+
+/* ---- who asks --------------------------------------------------------------------------------- */
+
+/* Each world has a token for each of these, made by its administrator. */
+static const struct caller {
+	const char *name, *body; /* NULL: a token that nobody made */
+	struct access_caller who;
+} callers[] = {
+    {"bob", "{\"kind\": \"user\", \"user\": \"bob\"}", {.user = "bob", .role = ROLE_USER}},
+    {"read",
+     "{\"kind\": \"user\", \"user\": \"bob\", \"scope\": \"read\"}",
+     {.user = "bob", .role = ROLE_USER, .scope = SCOPE_READ}},
+    {"submit",
+     "{\"kind\": \"user\", \"user\": \"bob\", \"scope\": \"submit\"}",
+     {.user = "bob", .role = ROLE_USER, .scope = SCOPE_SUBMIT}},
+    {"job", "{\"kind\": \"user\", \"scope\": \"job:1\"}", {.user = "root", .role = ROLE_JOB, .token_job = 1}},
+    {"nobody", NULL, {.user = "", .role = ROLE_NONE}},
+};
+#define N_CALLERS (sizeof callers / sizeof *callers)
+
+static char *tokens[N_CALLERS];
+static const struct caller *caller; /* NULL: the administrator */
+
+static void become(const char *name)
+{
+	caller = NULL;
+	world->bearer = NULL;
+	for (size_t i = 0; i < N_CALLERS; i++)
+		if (!strcmp(callers[i].name, name)) {
+			caller = &callers[i];
+			world->bearer = tokens[i];
+		}
+}
 
 /* ---- what came before ------------------------------------------------------------------------- */
 
@@ -133,6 +168,15 @@ static void check_answer(const char *method, const char *target, const struct ap
 	cJSON_Delete(o);
 }
 
+static void check_right(const struct route *r, const char *method, const char *target, int status)
+{
+	const struct access_object on = {.role = r->role};
+	struct err e;
+
+	if (access_check(&caller->who, route_action(r), &on, &e) < 0)
+		broken("%s %s as %s: %d, although %s", method, target, caller->name, status, e.text);
+}
+
 /* ---- requests --------------------------------------------------------------------------------- */
 
 static void request(const char *method, const char *target, const char *key, const void *body, size_t n)
@@ -150,6 +194,8 @@ static void request(const char *method, const char *target, const char *key, con
 		broken("%s %s: closed", method, target);
 	if (!got.endless && got.status)
 		check_answer(method, target, &got);
+	if (caller && r && got.status >= 200 && got.status < 400)
+		check_right(r, method, target, got.status);
 	if (world->w->n_events != before && (got.status >= 300 || !r || !(r->flags & RF_WRITE)))
 		broken("%s %s: %d, but there is an event of it", method, target, got.status);
 	bad = world_check(world->w);
@@ -192,6 +238,8 @@ static void one(const char *text, size_t n)
 		world_begin(world->w, id);
 	} else if (!strcmp(method, "END") && str_parse_u64(target, &id) == 0) {
 		world_end_with(world->w, id, key && str_parse_u64(key, &code) == 0 ? (uint32_t)code : 0);
+	} else if (!strcmp(method, "AS")) {
+		become(target);
 	} else if (*target == '/') {
 		static const char *const methods[] = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"};
 
@@ -212,6 +260,28 @@ static void end_world(void)
 	apiworld_destroy(world);
 	world = NULL;
 	story_n = 0;
+}
+
+static void make_tokens(void)
+{
+	for (size_t i = 0; i < N_CALLERS; i++) {
+		const char *body = callers[i].body;
+		struct api_answer got;
+		cJSON *o;
+
+		free(tokens[i]);
+		tokens[i] = xstrdup("hearth_u_0");
+		if (!body)
+			continue;
+		if (apiworld_ask(world, "POST", "/api/v1/tokens", NULL, body, strlen(body), &got) < 0 ||
+		    got.status != 201)
+			broken("a token for %s: %d %s", callers[i].name, got.status, got.body ? got.body : "");
+		o = cJSON_Parse(got.body);
+		free(tokens[i]);
+		tokens[i] = xstrdup(cJSON_GetStringValue(cJSON_GetObjectItem(o, "token")));
+		cJSON_Delete(o);
+		api_answer_fini(&got);
+	}
 }
 
 /* A node with two GPUs, a job that runs, one that waits, one that has ended, a sweep, and one of each of the
@@ -235,10 +305,12 @@ static void new_world(void)
 	};
 
 	n_asked = 0;
+	caller = NULL;
 	world = apiworld_create();
 	world_agent_up(world->w, "a", 2, 4);
 	for (size_t i = 0; i < sizeof first / sizeof *first; i++)
 		one(first[i], strlen(first[i]));
+	make_tokens();
 	story_n = 0;
 }
 
