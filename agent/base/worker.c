@@ -16,7 +16,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/fsuid.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -214,18 +213,12 @@ void worker_cancel(struct worker *w)
 
 /* ---- on the thread ---------------------------------------------------------------------------------- */
 
-/* A task that acted as an account (asuser.h) and did not come back must not hand that to the next one. */
-static int is_itself(void)
-{
-	return (uid_t)setfsuid((uid_t)-1) == geteuid() && (gid_t)setfsgid((gid_t)-1) == getegid();
-}
-
 /* With the lock held. 0: no more. */
 static int next_task(struct thread *t)
 {
 	struct workers *ws = t->ws;
 
-	if (ws->stopping || ws->n_idle >= THREADS_KEPT || !is_itself())
+	if (ws->stopping || ws->n_idle >= THREADS_KEPT)
 		return 0;
 	t->w = NULL;
 	t->next = ws->idle;
