@@ -4,8 +4,9 @@
 
 Brings up a local cluster of one node in a home of its own. The job writes lines of 100 bytes as fast as they are taken
 and says on its last line how long that took: rank -> disk. Beside it a reader follows the log over HTTP from the
-start: rank -> follower, from the first byte to the last. Then the same with nobody reading. Prints JSON lines, with the
-CPU time that a megabyte costs each program on the way.
+start: rank -> follower, from the first byte to the last. Then the same with nobody reading, and with three metric
+patterns that find nothing, so that each line is searched three times. Prints JSON lines, with the CPU time that a byte
+costs each program on the way. The job completes when all of its log is searched.
 """
 import json
 import os
@@ -85,8 +86,18 @@ def ended(sock, job):
         time.sleep(0.05)
 
 
-def once(build, sock, lines, copies, with_follower):
-    spec = {"name": "bench-log", "launcher": "direct",
+def wait_cleaned(sock, job):
+    """The node cleans up when hearthd has its log and its log is searched."""
+    while not any(e["type"] == "node_cleaned" for e in json.loads(must(sock, "GET", f"/jobs/{job}/events?limit=1000"))["events"]):
+        time.sleep(0.05)
+
+
+PATTERNS = [{"name": "val_loss", "regex": "val_loss[=:] *([0-9.eE+-]+)"}, {"name": "epoch", "regex": "epoch ([0-9]+)"},
+            {"name": "accuracy", "regex": "(?:acc|accuracy)=([0-9.]+)%"}]
+
+
+def once(build, sock, lines, copies, with_follower, metrics=()):
+    spec = {"name": "bench-log", "launcher": "direct", "metrics": list(metrics),
             "command": ["/bin/sh", "-c", f"s=$(date +%s%N); cat {' '.join([lines] * copies)}; e=$(date +%s%N); echo took=$((e - s))"]}
     before, start = programs(build), time.perf_counter()
     job = json.loads(must(sock, "POST", "/jobs", {"spec": json.dumps(spec)}))["id"]
@@ -109,10 +120,13 @@ def once(build, sock, lines, copies, with_follower):
             sys.exit(f"the end of the log did not come: {status} {tail!r}")
         time.sleep(0.02)
     at_hearthd = time.perf_counter() - start
+    wait_cleaned(sock, job)
+    searched = time.perf_counter() - start
     used = programs(build)
     cpu = {name: round((used[name] - before.get(name, 0)) * 1e9 / size, 1) for name in sorted(used) if used[name] > before.get(name, 0)}
     print(json.dumps({"bench": "log", "follower": with_follower, "mb": round(size / 1e6), "rank_to_disk_mb_s": round(size / (int(took[1]) / 1e9) / 1e6, 1),
-                      "rank_to_follower_mb_s": follower and round(follower, 1), "submit_to_all_at_hearthd_s": round(at_hearthd, 2), "cpu_ns_a_byte": cpu}), flush=True)
+                      "rank_to_follower_mb_s": follower and round(follower, 1), "submit_to_all_at_hearthd_s": round(at_hearthd, 2), "patterns": len(metrics),
+                      "submit_to_all_searched_s": round(searched, 2), "cpu_ns_a_byte": cpu}), flush=True)
 
 
 def main():
@@ -129,6 +143,7 @@ def main():
         sock = f"{home}/.local/share/hearth/local/hearthd/hearthd.sock"
         for with_follower in (True, False, True, False):
             once(build, sock, lines, max(1, megabytes // 32), with_follower)
+        once(build, sock, lines, max(1, megabytes // 32), False, PATTERNS)
     finally:
         subprocess.run([jobctl, "local", "down"], env=env, stdout=subprocess.DEVNULL)
         subprocess.run(["rm", "-rf", "--one-file-system", home])
