@@ -7,7 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define NICE (-10)
+#define NICE (-20)
 
 void priority_raise(void)
 {
