@@ -1,5 +1,6 @@
 /*
- * priority: see priority.h. SCHED_RESET_ON_FORK keeps shims, and so jobs, from inheriting it.
+ * priority: see priority.h. SCHED_RESET_ON_FORK keeps shims, and so jobs, from inheriting it. By nice values
+ * alone a thread among hundreds that run gets a third of a CPU.
  */
 #include "agent/base/priority.h"
 
@@ -15,4 +16,12 @@ void priority_raise(void)
 
 	if (sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK, &usual) == 0)
 		setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
+}
+
+void priority_urgent(int on)
+{
+	static const struct sched_param lowest = {.sched_priority = 1};
+
+	if (!on || sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &lowest) < 0)
+		priority_raise();
 }

@@ -8,5 +8,7 @@
 /* Raises the calling thread. What it starts, processes and threads, has the usual priority. Without the right
  * nothing changes. */
 void priority_raise(void);
+/* Real-time scheduling of the calling thread, for as long as a fence needs the loop; 0: as priority_raise. */
+void priority_urgent(int on);
 
 #endif

@@ -12,6 +12,7 @@
 #include <uthash.h>
 #include <utlist.h>
 
+#include "agent/base/priority.h"
 #include "agent/launch/launch_steps.h"
 #include "agent/launch/unreadable_launch.h"
 #include "agent/link/outbox.h"
@@ -22,7 +23,8 @@
 
 #define LAUNCHES_MAX  4096
 #define EPOCHS_MAX    16384
-#define FENCE_TURN_US 5000u /* of the loop */
+#define FENCE_TURN_US 5000u    /* of the loop */
+#define URGENT_US     2000000u /* after the last launch of a fence */
 
 struct epoch {
 	uint64_t job, epoch;
@@ -37,6 +39,7 @@ struct launches {
 	struct unreadable_launches *unreadable; /* of earlier agents, whose plans cannot be read */
 	struct loop_timer *fence;
 	char *fence_why;
+	uint64_t fenced_us; /* the last launch of a fence */
 };
 
 static struct launch *find_launch(const struct launches *t, uint64_t job, uint32_t attempt)
@@ -355,7 +358,13 @@ static void on_fence(void *arg)
 			return;
 		}
 		fence_launch(t, l);
+		t->fenced_us = clock_boot_us(t->host->env->clock);
 	}
+	/* The ends that follow come while thousands die. */
+	if (clock_boot_us(t->host->env->clock) < t->fenced_us + URGENT_US)
+		loop_timer_arm(t->fence, URGENT_US);
+	else
+		priority_urgent(0);
 }
 
 void launches_fence(struct launches *t, const char *why)
@@ -369,6 +378,7 @@ void launches_fence(struct launches *t, const char *why)
 		l->to_fence = 1;
 	}
 	unreadable_launches_kill(t->unreadable);
+	priority_urgent(1);
 	free(t->fence_why);
 	t->fence_why = copy;
 	loop_timer_arm(t->fence, 0);

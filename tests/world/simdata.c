@@ -4,6 +4,7 @@
  * mark. The functions of the rooms machine, container, logs and stage, of
  * agent/command/env.h and of agent/base/user.h, in their place.
  */
+#include "agent/base/priority.h"
 #include "agent/base/trash.h"
 #include "agent/base/user.h"
 #include "agent/command/env.h"
@@ -263,6 +264,11 @@ void container_destroy(struct container *c)
 		free(s);
 	}
 	container_forget(c);
+}
+
+void priority_urgent(int on)
+{
+	(void)on;
 }
 
 /* ---- the sweeper: a look through a node's processes takes its time ---------------------------------------
