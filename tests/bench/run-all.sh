@@ -30,7 +30,7 @@ jq -cn --arg model "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1
 
 run sched "$bench/bench_sched"
 run submit_empty "$HEARTH_TOP_SRCDIR/tests/bench/bench_submit.sh" 5 1 16 64
-run retain "$HEARTH_TOP_BUILDDIR/tests/bench/bench_retain" "$dir" 1000000
+run retain "$bench/bench_retain" "$dir" 1000000
 run stored env TMPDIR="$dir" python3 tests/bench/bench_stored.py "$HEARTH_TOP_BUILDDIR" "$stored" 10000 5
 run agents "$bench/bench_agents" "$HEARTH_TOP_BUILDDIR/controller/hearthd" "$dir/agents" 1000 10
 run fence "$bench/bench_fence"
