@@ -290,6 +290,7 @@ void launch_order(const struct launch *l, struct shim_launch *s)
 	s->memlock_unlimited = (uint8_t)(inventory_has_fabric(l->host->inv) != 0);
 	s->allow_setuid = (uint8_t)(l->host->env->cfg.allow_setuid != 0);
 	s->core_files = (uint8_t)(l->host->env->cfg.core_files != 0);
+	s->lease = xasprintf("%s/lease", l->host->env->cfg.run_dir);
 }
 
 static void fill_launch(struct lproc *p, struct shim_launch *s)
@@ -311,7 +312,6 @@ static void fill_launch(struct lproc *p, struct shim_launch *s)
 	s->segment_bytes = SEGMENT_BYTES;
 	s->max_bytes = l->host->env->cfg.log_max_bytes ? l->host->env->cfg.log_max_bytes : LOG_MAX_DEFAULT;
 	s->grace_ms = l->plan->m->grace_ms;
-	s->lease = xasprintf("%s/lease", l->host->env->cfg.run_dir);
 	if (p->kind == PROC_RANK)
 		n = rank_cpus(l, p->local_rank, cpus);
 	else if (n)
