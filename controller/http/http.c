@@ -23,6 +23,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <utlist.h>
 
 #include "common/base/clock.h"
 #include "common/base/json.h"
@@ -38,6 +39,11 @@
 #define WRITE_STALL_S 60                     /* output waits, and the client reads nothing */
 #define BODY_BUDGET   (256ull * 1024 * 1024) /* bodies in memory, per thread */
 #define PIPELINE_MAX  (64u * 1024)           /* bytes behind a request that is still being answered */
+
+/* The connections of a thread: at most so many of strangers, and of those of one source. */
+#define STRANGERS_SHARE 2
+#define SOURCE_SHARE    4
+#define SOURCE_MIN      64
 
 /* evhttp fills the listener's callback argument with its own, so the error callback finds us by its thread.
  * Set by the sweep. */
@@ -106,6 +112,7 @@ static void on_close(struct evhttp_connection *evcon, void *arg)
 	if (conn->end == CONN_GONE)
 		return;
 	conn->end = CONN_GONE;
+	http_conn_known(conn);
 	if (conn->entry)
 		evbuffer_remove_cb_entry(bufferevent_get_input(conn->bev), conn->entry);
 	charge_body(conn, 0);
@@ -115,6 +122,15 @@ static void on_close(struct evhttp_connection *evcon, void *arg)
 		uncount_conn(conn);
 	HASH_DEL(h->conns, conn);
 	loop_defer(h->cfg.loop, free_later, conn);
+}
+
+void http_conn_known(struct http_conn *conn)
+{
+	if (!conn->stranger)
+		return;
+	conn->stranger = 0;
+	DL_DELETE(conn->h->strangers, conn);
+	conn->h->n_strangers--;
 }
 
 static void conn_kill(struct http_conn *conn)
@@ -332,6 +348,63 @@ static void describe_peer(struct http_conn *conn)
 	snprintf(conn->peer, sizeof(conn->peer), "%.45s:%u", address ? address : "?", port);
 }
 
+/* Length of the address in "ADDRESS:PORT". */
+static size_t source_length(const char *peer)
+{
+	const char *colon = strrchr(peer, ':');
+
+	return colon ? (size_t)(colon - peer) : strlen(peer);
+}
+
+/* Ends the oldest stranger but this one that waits for no answer; same: of its source. 1: one was ended. */
+static int drop_stranger(struct http *h, const struct http_conn *but, int same)
+{
+	size_t n = source_length(but->peer) + 1;
+	struct http_conn *conn;
+
+	DL_FOREACH (h->strangers, conn) {
+		if (conn == but || conn->call || (same && strncmp(conn->peer, but->peer, n) != 0))
+			continue;
+		COUNT(h, refused, 1);
+		conn_kill(conn);
+		return 1;
+	}
+	return 0;
+}
+
+static unsigned strangers_of(const struct http *h, const struct http_conn *source)
+{
+	size_t n = source_length(source->peer) + 1;
+	const struct http_conn *conn;
+	unsigned count = 0;
+
+	DL_FOREACH (h->strangers, conn)
+		count += strncmp(conn->peer, source->peer, n) == 0;
+	return count;
+}
+
+/* A caller that says or proves nothing must not keep others out: a newer connection takes the place of the
+ * oldest of its source, or of all. */
+static void admit_stranger(struct http_conn *conn)
+{
+	struct http *h = conn->h;
+	unsigned most = h->cfg.max_conns / SOURCE_SHARE;
+
+	if (!conn->is_unix) {
+		conn->stranger = 1;
+		DL_APPEND(h->strangers, conn);
+		h->n_strangers++;
+		if (strangers_of(h, conn) > (most < SOURCE_MIN ? SOURCE_MIN : most))
+			drop_stranger(h, conn, 1);
+		else if (h->n_strangers > h->cfg.max_conns / STRANGERS_SHARE)
+			drop_stranger(h, conn, 0);
+	}
+	while (h->n_conns > h->cfg.max_conns && drop_stranger(h, conn, 0))
+		;
+	if (h->n_conns <= h->cfg.max_conns && (!conn->is_tls || bufferevent_openssl_get_ssl(conn->bev)))
+		conn->over = 0;
+}
+
 /* End of the turn in which it was accepted: evhttp's connection object exists now. */
 static void set_up(void *arg)
 {
@@ -357,6 +430,7 @@ static void set_up(void *arg)
 	bufferevent_set_max_single_read(conn->bev, 128 * 1024);
 	bufferevent_set_max_single_write(conn->bev, 256 * 1024);
 	describe_peer(conn);
+	admit_stranger(conn);
 	if (conn->over)
 		refuse_conn(conn, 503, "too many connections; try again");
 	else if (conn->end == CONN_REFUSED)

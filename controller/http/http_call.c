@@ -210,6 +210,12 @@ static void answer_text(struct call *c, int status, const char *type, char *text
 	call_buffer(c, status, type, b);
 }
 
+void call_known(struct call *c)
+{
+	if (c->conn)
+		http_conn_known(c->conn);
+}
+
 int call_fd(const struct call *c)
 {
 	return c->conn && c->conn->bev ? (int)bufferevent_getfd(c->conn->bev) : -1;
@@ -438,6 +444,7 @@ struct bufferevent *call_take_over(struct call *c, const char *protocol, struct 
 	begin_answer(c, 101, NULL);
 	c->on_gone = on_taken_gone;
 	conn->taken = 1;
+	http_conn_known(conn);
 	conn->h->n_conns--; /* bounded by its new owner */
 	COUNT(conn->h, open, -1);
 	evbuffer_remove_cb_entry(bufferevent_get_input(bev), conn->entry);

@@ -40,6 +40,8 @@ struct http_conn {
 	int status;       /* CONN_REFUSED: the answer */
 	const char *why;
 	int is_unix, is_tls, taken, over;
+	int stranger;                  /* in h->strangers */
+	struct http_conn *prev, *next; /* there */
 	uint32_t uid;
 	char peer[64];
 };
@@ -50,7 +52,10 @@ struct http {
 	void *arg;
 	struct http_listener tcp, local;
 	struct http_conn *conns;
-	unsigned n_conns;    /* without those that call_take_over gave away */
+	unsigned n_conns; /* without those that call_take_over gave away */
+	/* Connections over TCP on which nobody has proved who calls, oldest first. */
+	struct http_conn *strangers;
+	unsigned n_strangers;
 	uint64_t body_bytes; /* bodies being read or worked on */
 	struct loop_timer *sweep, *reopen;
 	uint64_t sweep_us;
@@ -62,6 +67,7 @@ struct http {
 struct call *call_new(struct http_conn *conn, struct evhttp_request *ev);
 void call_conn_gone(struct call *c);
 /* http.c */
-void http_conn_idle(struct http_conn *conn); /* its call is over */
+void http_conn_idle(struct http_conn *conn);  /* its call is over */
+void http_conn_known(struct http_conn *conn); /* no stranger any more */
 
 #endif
