@@ -25,6 +25,7 @@ install_build() { # BUILD: at one path on all hosts, as a package does it; what 
 }
 old_build() {
 	HEARTHD=$CLUSTER/programs/controller/hearthd AGENT=$CLUSTER/programs/agent/hearth-agent JOBCTL=$CLUSTER/programs/jobctl/jobctl
+	CLUSTER_RUN_AS='' # it has no such setting
 	install_build "$HEARTH_OLD_BUILD"
 }
 node() { hearth nodes --json | jq -r --arg n "$1" ".nodes[] | select(.name == \$n) | $2"; }
@@ -81,6 +82,7 @@ is "$(wc -l <<<"$ranks")" 9 "nine ranks run"
 if [ -n "${HEARTH_OLD_BUILD:-}" ]; then
 	across "old-build" mpirun
 	install_build "$HEARTH_TOP_BUILDDIR"
+	CLUSTER_RUN_AS=root
 	upgrade_hearthd
 	for host in $CLUSTER_HOSTS; do wait_until 30 is_state "$host" up; done
 	diag "versions of the agents: $(versions)"

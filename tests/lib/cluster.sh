@@ -166,7 +166,7 @@ cluster_clean() { # a test for each host that is on; DESCRIPTION says after what
 hearth() { cluster_in head env -u HEARTH_URL -u HEARTH_TOKEN -u XDG_CONFIG_HOME HOME="$CLUSTER/home" "$JOBCTL" "$@"; }
 
 cluster_hearthd() {
-	cluster_spawn head hearthd "$HEARTHD" --data "$CLUSTER/head/data" --listen 10.77.0.200:7070 --set "run_as=$CLUSTER_RUN_AS" "${CLUSTER_HEARTHD_ARGS[@]}"
+	cluster_spawn head hearthd "$HEARTHD" --data "$CLUSTER/head/data" --listen 10.77.0.200:7070 ${CLUSTER_RUN_AS:+--set "run_as=$CLUSTER_RUN_AS"} "${CLUSTER_HEARTHD_ARGS[@]}"
 	wait_until 20 test -s "$CLUSTER/head/data/admin.token" -a -S "$CLUSTER/head/data/hearthd.sock" || { cat "$CLUSTER/hearthd.log" >&2; return 1; }
 	mkdir -p "$CLUSTER/home/.config/hearth"
 	printf 'url = unix://%s/head/data/hearthd.sock\n' "$CLUSTER" >"$CLUSTER/home/.config/hearth/config"
