@@ -238,7 +238,8 @@ static void refuse_mca(struct spec_parse *p, const char *where, const char *name
 	                                     "rtc", "schizo", "filem",   "hwloc",  "pmix",  "plm_rsh", NULL};
 
 	if (on_list(launch, name))
-		spec_problem(p, where, "%s decides how processes are started and watched, which is Hearth's part",
+		spec_problem(p, where,
+		             "%s is not allowed, because Hearth itself starts and watches the processes; remove it",
 		             name);
 	else
 		spec_problem(p, where,

@@ -104,7 +104,7 @@ static void add_closed(const struct core *c, int busy, struct text *t)
 			more++;
 			continue;
 		}
-		text_add(t, "%s%s (%s%s%s)", named++ ? ", " : "; no jobs now on ", n->name, closed_word(n),
+		text_add(t, "%s%s (%s%s%s)", named++ ? ", " : "; closed nodes: ", n->name, closed_word(n),
 		         own_reason(n) ? ": " : "", own_reason(n) ? own_reason(n) : "");
 	}
 	if (more)

@@ -43,12 +43,12 @@ static const char *in_one(const struct shape *sh)
 	return domain_needed(sh->span) == LEVEL_SWITCH ? "on one" : "in one";
 }
 
-/* "2 instances with 1 GPU, 2 CPU slots and 8.0 GiB memory" */
+/* "2 instances, each with 1 GPU, 2 CPU slots and 8.0 GiB memory" */
 void obstacle_need(struct text *o, const struct shape *sh, const struct sched_group *g)
 {
 	uint64_t slots = slots_of(g);
 
-	text_add(o, "%" PRIu32 " instance%s with ", g->instances, s_of(g->instances));
+	text_add(o, "%" PRIu32 " instance%s with ", g->instances, g->instances == 1 ? "" : "s, each");
 	if (g->gpus)
 		text_add(o, "%" PRIu32 " GPU%s%s%s%s", g->gpus, s_of(g->gpus), sh->gpu_model ? " (" : "",
 		         sh->gpu_model ? sh->gpu_model : "", sh->gpu_model ? ")" : "");
@@ -66,9 +66,9 @@ void obstacle_need(struct text *o, const struct shape *sh, const struct sched_gr
 		text_add(o, " disk");
 	}
 	if (sh->exclusive)
-		text_add(o, ", each for itself alone");
+		text_add(o, ", on nodes without other jobs");
 	if (g->instances > 1)
-		text_add(o, ", each on a node of its own");
+		text_add(o, " (one instance per node)");
 	if (needed_of(sh))
 		text_add(o, ", all %s %s", in_one(sh), needed_of(sh));
 }

@@ -8,7 +8,7 @@
 #include "scheduler/model/job.h"
 #include "scheduler/sched.h"
 
-/* Adds the needs of one instance group: "2 instances with 1 GPU, 2 CPU slots and 8.0 GiB memory". */
+/* Adds the needs of one instance group: "2 instances, each with 1 GPU, 2 CPU slots and 8.0 GiB memory". */
 void obstacle_need(struct text *o, const struct shape *sh, const struct sched_group *g);
 /* Adds what jobs hold now on nodes that could hold an instance of the group when empty. Of these nodes it
  * names those of all, or of the switch or rack that comes nearest. */

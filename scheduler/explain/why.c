@@ -260,7 +260,7 @@ void sched_explain(const struct sched *s, uint64_t id, struct sched_reason *r)
 		r->why = SCHED_NO_NODES;
 		r->need_instances = j->shape->instances;
 		text_add(&o,
-		         s->n_sorted == 1 ? "the only node is not up, or drained"
+		         s->n_sorted == 1 ? "the only node takes no jobs now"
 		                          : "none of the %zu nodes is up and open for work",
 		         s->n_sorted);
 	} else if (obstacle_judge(s, j->shape, FIT_EMPTY, r)) {

@@ -71,7 +71,7 @@ echo '{"command": ["echo", "at last"], "launcher": "direct"}' >late.json
 "$jobctl" submit late.json -f >late.out 2>late.err &
 late=$!
 ok "submit -f of a waiting job: standard error has the reason" wait_until 60 grep -Eq \
-	'^\[hearth: job [0-9]+: queued: .*; no jobs now on node-1 \(drained: test\), node-2 \(drained\)' late.err
+	'^\[hearth: job [0-9]+: queued: .*; closed nodes: node-1 \(drained: test\), node-2 \(drained\)' late.err
 "$jobctl" logs last -f >late2.out 2>late2.err &
 late2=$!
 ok "logs -f of a waiting job: standard error has the reason" wait_until 60 grep -q '^\[hearth: job [0-9]*: queued: ' late2.err
@@ -240,7 +240,7 @@ away() { [ "$("$jobctl" nodes --json | jq -r '.nodes[] | select(.name == "node-3
 ok "hearthd notices the end of an agent" wait_until 30 away # a job that comes before would be started there
 echo '{"command": ["true"], "resources": {"instances": 3}}' >three.json
 three=$("$jobctl" submit three.json 2>/dev/null)
-gone() { "$jobctl" why "$three" | grep -q "no jobs now on node-3 (not connected"; }
+gone() { "$jobctl" why "$three" | grep -q "closed nodes: node-3 (not connected"; }
 ok "why names a node whose agent has ended" wait_until 30 gone
 rc 0 "^down" "local down at the end" local down
 done_testing

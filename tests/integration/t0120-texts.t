@@ -105,7 +105,7 @@ first=$("$jobctl" submit hold.json 2>/dev/null)
 "$jobctl" wait "$first" --for running --timeout 60 >/dev/null
 second=$("$jobctl" submit hold.json --name waits 2>/dev/null)
 held=$("$jobctl" submit job.json --hold 2>/dev/null)
-says 0 "^Job $second is queued: needs 2 instances with 2 GPUs .* 0 free now" why "$second"
+says 0 "^Job $second is queued: needs 2 instances, each with 2 GPUs .* 0 free now" why "$second"
 says 0 "^Job $held is held: held at submit; jobctl release $held lets it go$" why "$held"
 says 3 "^jobctl: job $held has no log yet: it is held; why: jobctl why $held$" logs "$held"
 says 3 "^jobctl: rank 0 of job $first has written nothing yet; .*: jobctl logs $first -f$" logs "$first"
@@ -126,7 +126,7 @@ says 0 "^No job of yours matches my other note\." ls my other note
 says 0 "is not held: it is running" release "$first"
 says 0 " submitted " events "$second"
 "$jobctl" node drain node-1 --reason "new disk" >/dev/null
-says 0 "only 1 usable node is there; no jobs now on node-1 \(drained: new disk\).*; it would be possible after jobctl node resume node-1" why "$second"
+says 0 "only 1 usable node is there; closed nodes: node-1 \(drained: new disk\).*; it would be possible after jobctl node resume node-1" why "$second"
 says 0 " waits .*waits for nodes; 1 node drained" ls waits
 says 0 "it would be possible after jobctl node resume node-1" submit hold.json --dry-run
 says 0 "node-1 .*drain(ing|ed) .*new disk" nodes
