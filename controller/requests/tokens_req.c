@@ -32,15 +32,22 @@
 
 #define JOIN_TTL_S 3600
 
-/* Removes expired tokens from memory; runs when a token is made, as tokens are few. */
+/* Removes expired tokens; runs when a token is made. Those of users and sessions go from the store, too: each
+ * login leaves one. Join tokens keep their row, which says which node used one. */
 static void forget_expired(struct core *c)
 {
 	struct cluster_rec *r, *tmp;
 
-	HASH_ITER (hh, c->records.all[CLUSTER_TOKEN], r, tmp)
-		if (((struct token_rec *)r)->expires_us && ((struct token_rec *)r)->expires_us <= now_real(c) &&
-		    !r->changed)
+	HASH_ITER (hh, c->records.all[CLUSTER_TOKEN], r, tmp) {
+		const struct token_rec *t = (const struct token_rec *)r;
+
+		if (!t->expires_us || t->expires_us > now_real(c) || r->changed)
+			continue;
+		if (t->kind == TOKEN_JOIN)
 			cluster_forget(&c->records, r);
+		else
+			token_post_removed(c, r->name, "expiry");
+	}
 }
 
 static void make_join_token(struct core *c, struct request *rq)

@@ -56,7 +56,7 @@ static int is_live(const struct core *c, const struct token_rec *t, const char *
 
 /* ---- removing -------------------------------------------------------------------------------- */
 
-static void post_removed(struct core *c, const char *id, const char *by)
+void token_post_removed(struct core *c, const char *id, const char *by)
 {
 	cJSON *d = cJSON_CreateObject();
 
@@ -72,7 +72,7 @@ static void remove_family(struct core *c, const char *id, const char *by)
 	struct cluster_rec *r, *tmp;
 	int again = 1;
 
-	post_removed(c, name, by);
+	token_post_removed(c, name, by);
 	while (again) {
 		again = 0;
 		HASH_ITER (hh, c->records.all[CLUSTER_TOKEN], r, tmp) {

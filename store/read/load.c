@@ -275,12 +275,12 @@ int store_load(struct store *s, const struct store_load *l, struct err *e)
 		rc = each_row(db, "SELECT " NODE_COLUMNS " FROM node WHERE state <> 'removed' ORDER BY id", 0,
 		              on_node, l, e);
 	if (rc == 0 && l->token)
-		rc = each_row(
-		    db,
-		    "SELECT " TOKEN_COLUMNS " FROM token "
-		    "WHERE (expires_us = 0 OR expires_us > ?) AND NOT (kind = 'join' AND used_us > 0) ORDER BY "
-		    "created_us, id",
-		    now_us, on_token, l, e);
+		rc = each_row(db,
+		              "SELECT " TOKEN_COLUMNS " FROM token "
+		              "WHERE (expires_us = 0 OR expires_us > ? OR kind IN ('user', 'session')) AND NOT (kind "
+		              "= 'join' AND used_us > 0) ORDER BY "
+		              "created_us, id",
+		              now_us, on_token, l, e);
 	if (rc == 0 && l->idem)
 		rc = load_idem(db, now_us, l, e);
 	if (rc == 0 && l->ended)

@@ -30,7 +30,8 @@ struct store_load {
 	int (*attempt)(const struct attempt_row *r, void *arg); /* all attempts of those jobs */
 	int (*rank)(const struct rank_row *r, void *arg);       /* of the newest attempt of each */
 	int (*node)(const struct node_row *r, void *arg);       /* not the removed ones */
-	int (*token)(const struct token_row *r, void *arg);     /* not expired, not used up */
+	int (*token)(const struct token_row *r,
+	             void *arg); /* not used up; not expired, but for users' and sessions */
 	int (*idem)(const char *key, const char *digest, uint64_t job, void *arg); /* of the last 24 h */
 	int (*answer)(const struct answer_row *r, void *arg); /* of the last 24 h, oldest first */
 	int (*member)(const struct member_row *r, void *arg);

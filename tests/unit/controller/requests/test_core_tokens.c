@@ -153,6 +153,10 @@ static void test_life(void)
 	   "a token makes none that outlives it");
 	world_advance(w, 62000000);
 	is_int((int)listed(w, &ada), 0, "expired ones are not listed");
+	world_restart(w);
+	is_int((int)listed(w, &ada), 0, "nor after a restart");
+	free(make(w, &bob, "{\"kind\": \"user\"}"));
+	ok(!cluster_token(&w->core->records, id), "the next token that is made removes them from the store");
 	world_end_well(w);
 }
 
