@@ -29,6 +29,7 @@
 #define PIPES_HELD_US  500000 /* how long strays may hold the pipes after the process has ended */
 #define ROUND_FIRST_US 5000
 #define ROUND_MAX_US   1000000
+#define ROUND_SHARE    8        /* a round waits so many times the length of the one before */
 #define GIVE_UP_US     10000000 /* after so long SIGKILL does not help: asleep in the kernel */
 #define STATE_RETRY_US 1000000
 #define TERM_AGAIN_US  2000000 /* a SIGTERM that was passed on so recently counts for the ladder */
@@ -296,8 +297,19 @@ static void on_report(struct shim *s)
 
 /* ---- the kill ladder ---------------------------------------------------------------------------- */
 
+/* A walk over thousands of dying processes keeps them from the CPU: the next one waits in proportion. */
+static uint64_t next_gap(uint64_t gap_us, uint64_t walk_us)
+{
+	gap_us = gap_us ? gap_us * 2 : ROUND_FIRST_US;
+	if (gap_us < walk_us * ROUND_SHARE)
+		gap_us = walk_us * ROUND_SHARE;
+	return gap_us < ROUND_MAX_US ? gap_us : ROUND_MAX_US;
+}
+
 static void kill_round(struct shim *s)
 {
+	uint64_t begin = now_us(s), end;
+
 	if (s->child.running) {
 		s->killed = 1;
 		child_signal_group(&s->child, SIGKILL);
@@ -309,10 +321,9 @@ static void kill_round(struct shim *s)
 			log_warn("event=cgroup_kill_failed path=%s reason=\"%s\"", s->l.cgroup_kill, strerror(errno));
 	}
 	child_signal_all(SIGKILL, 0);
-	s->round_gap_us = s->round_gap_us ? s->round_gap_us * 2 : ROUND_FIRST_US;
-	if (s->round_gap_us > ROUND_MAX_US)
-		s->round_gap_us = ROUND_MAX_US;
-	s->round_at_us = now_us(s) + s->round_gap_us;
+	end = now_us(s);
+	s->round_gap_us = next_gap(s->round_gap_us, end - begin);
+	s->round_at_us = end + s->round_gap_us;
 }
 
 static void ladder_kill(struct shim *s)
