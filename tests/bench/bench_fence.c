@@ -137,6 +137,8 @@ int main(int argc, char **argv)
 	       launches, launches * w.processes, (unsigned long long)(death - verdict) / 1000, turns,
 	       (unsigned long long)(longest / 1000));
 	free(log);
+	if (!crowd_end_agent(&w, LONG_MS))
+		fprintf(stderr, "bench_fence: launches are left in %s\n", memory);
 	ctl_stop(c);
 	crowd_fini(&w);
 	fs_rm_rf(memory, NULL);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/base/clock.h"
@@ -114,6 +115,25 @@ uint64_t crowd_wait_gone(const struct crowd *w, uint32_t timeout_ms)
 		loop_run_once(w->a->c->loop, 1);
 	}
 	return clock_boot_us(clock_real()) - begin + 1;
+}
+
+static int has_ended(struct ctl *c, void *arg)
+{
+	struct ctl_agent *a = arg;
+
+	(void)c;
+	if (a->pid && waitpid(a->pid, NULL, WNOHANG) != a->pid)
+		return 0;
+	a->pid = 0;
+	return 1;
+}
+
+int crowd_end_agent(struct crowd *w, uint32_t timeout_ms)
+{
+	w->a->c->token[4] ^= 1; /* it must not join again */
+	w->a->c->refused_as = ERR_GONE;
+	ctl_refuse(w->a->c, w->a);
+	return ctl_wait(w->a->c, timeout_ms, has_ended, w->a);
 }
 
 void crowd_fini(struct crowd *w)

@@ -22,6 +22,8 @@ int crowd_is_gone(const struct crowd *w); /* 1: no process of it is left */
 /* Turns the loop until then. Returns how long it took, in us; 0: some are left after timeout_ms. */
 uint64_t crowd_wait_gone(const struct crowd *w, uint32_t timeout_ms);
 int crowd_wait_states(const struct crowd *w, enum launch_state s, uint32_t timeout_ms); /* 1: all have it */
+/* Removes the node and waits until its agent has cleaned all launches and ended: no shim stays. 1: it has. */
+int crowd_end_agent(struct crowd *w, uint32_t timeout_ms);
 void crowd_fini(struct crowd *w);
 
 #endif

@@ -80,6 +80,7 @@ int main(void)
 	took = crowd_wait_gone(&bob, LONG);
 	ok(took && took < FENCE_US, "a fence has ended the launches of the other one after %u ms",
 	   (unsigned)(took / 1000));
+	ok(crowd_end_agent(&bob, LONG), "its agent cleans up and ends");
 	ctl_stop(c);
 	end_others();
 	crowd_fini(&ann);
