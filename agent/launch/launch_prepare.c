@@ -441,8 +441,8 @@ void launch_prepare(struct launch *l)
 	launch_set_state(l, LAUNCH_PREPARING);
 	clear_old_procs(l);
 	launch_arm(l, (uint64_t)account_ms(l) * 1000, account_late);
-	l->asking =
-	    user_ask(l->host->env, data_link_workers(l->host->link, POOL_ACCOUNTS), l->plan->m->account, on_account, l, &e);
+	l->asking = user_ask(l->host->env, data_link_workers(l->host->link, POOL_ACCOUNTS), l->plan->m->account,
+	                     on_account, l, &e);
 	if (!l->asking)
 		launch_fail(l, RC_AGENT, e.text);
 }

@@ -4,11 +4,10 @@
  * The state thread makes and removes tokens; what this thread remembers of them is void as soon as one has
  * changed (api_notice).
  *
- * A token that the user types, or a link that `jobctl dash` prints and that works once within a minute, becomes
- * a session: a cookie (HttpOnly, SameSite=Strict, Secure with TLS)
- * and a key. The login by a token answers with the key; the link leads to the page with the key in the
- * address's fragment, which browsers send to nobody. Sessions are records like tokens: they survive hearthd,
- * are listed and can be ended.
+ * A token that the user types, or a link that `jobctl dash` prints and that works once within a minute,
+ * becomes a session: a cookie (HttpOnly, SameSite=Strict, Secure with TLS) and a key. The login by a token
+ * answers with the key; the link leads to the page with the key in the address's fragment, which browsers
+ * send to nobody. Sessions are records like tokens: they survive hearthd, are listed and can be ended.
  */
 #include <stdio.h>
 #include <string.h>

@@ -510,8 +510,8 @@ struct ctl_agent *ctl_agent_start(struct ctl *c, int i, const char *name, const 
 	struct ctl_agent *a = &c->agents[i];
 	cleanup_free char *data = xasprintf("%s/%s", c->dir, name);
 	cleanup_free char *log = xasprintf("%s/%s.log", c->dir, name);
-	const char *argv[40] = {path,     "--controller", c->url,      "--data",    data,
-	                        "--name", name,           "--address", "127.0.0.1", "--fake-gpus",
+	const char *argv[40] = {path,     "--controller", c->url,      "--data",      data,
+	                        "--name", name,           "--address", "127.0.0.1",   "--fake-gpus",
 	                        "2",      "--log-level",  "debug",     "--allow-root"};
 	int n = 14;
 

@@ -332,7 +332,8 @@ static void test_accounts(void)
 	is_whose(w, 4, "bob", "hearth", "a child of job 1 runs as job 1 does");
 	ask_as(w, world_rq(w, REQ_SUBMIT, 0), "eve", ROLE_USER, "", 0);
 	is_int(w->status, 403, "a user without an account");
-	like(w->err.text, "eve=ACCOUNT to hearthd's setting run_as", "the sentence names the user and the setting");
+	like(w->err.text, "eve=ACCOUNT to hearthd's setting run_as",
+	     "the sentence names the user and the setting");
 	world_request(w, REQ_REQUEUE, 1, NULL, "{}");
 	is_whose(w, 1, "bob", "hearth", "an administrator's requeue");
 	world_agent_up(w, "a", 0, 1);
