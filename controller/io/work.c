@@ -1,6 +1,5 @@
 /*
- * work: the workers, each with a loop, a channel and a reader. A question goes to the worker that has the
- * fewest.
+ * work: the workers, each with a reader of the store, and the queue that they share (work_queue.h).
  */
 #include "controller/io/work.h"
 
@@ -19,16 +18,18 @@
 #include "common/base/xalloc.h"
 #include "controller/http/http.h"
 #include "controller/io/io.h"
+#include "controller/io/work_queue.h"
 #include "store/read/reader.h"
 
 #define NICE    15    /* of workers */
 #define LOOK_US 50000 /* between looks for the client */
 
 struct work {
+	struct work_turn turn;
 	struct work_ask w;
 	struct call *call; /* held; the worker does not touch it */
 	struct io *io;
-	struct worker *worker;
+	struct work_pool *pool;
 	_Atomic int gone; /* nobody waits for the answer */
 	int fd;           /* the connection, our own descriptor; -1: none */
 	uint64_t until_us, look_us;
@@ -41,17 +42,17 @@ struct work {
 
 struct worker {
 	struct work_pool *pool;
-	struct loop *loop;
-	struct chan *in;
 	struct store_reader *reader;
 	pthread_t thread;
 	int started;
-	_Atomic unsigned n; /* questions that it has */
-	struct work *dropped;
 };
 
 struct work_pool {
 	struct worker workers[WORK_THREADS];
+	pthread_mutex_t lock; /* of queue and dropped */
+	pthread_cond_t more;
+	struct work_queue *queue;
+	struct work *dropped;
 	_Atomic int stopping;
 	int ended; /* no worker runs any more */
 };
@@ -80,18 +81,16 @@ static void work_free(struct work *k)
 static void drop_result(void *arg)
 {
 	struct work *k = arg;
+	struct work_pool *p = k->pool;
 
-	if (k->worker->pool->ended) {
+	if (p->ended) {
 		work_free(k);
 		return;
 	}
-	k->next = k->worker->dropped;
-	k->worker->dropped = k;
-}
-
-static void drop_question(void *arg)
-{
-	work_free(arg);
+	pthread_mutex_lock(&p->lock);
+	k->next = p->dropped;
+	p->dropped = k;
+	pthread_mutex_unlock(&p->lock);
 }
 
 /* ---- on the I/O thread ------------------------------------------------------------------------ */
@@ -127,35 +126,39 @@ static void on_result(struct io *io, void *arg)
 	work_free(k);
 }
 
-static struct worker *least_busy(struct work_pool *p)
+static void refuse(struct call *c, enum work_added why)
 {
-	struct worker *least = &p->workers[0];
-
-	for (unsigned i = 1; i < WORK_THREADS; i++)
-		if (atomic_load(&p->workers[i].n) < atomic_load(&least->n))
-			least = &p->workers[i];
-	return least;
+	if (why == WORK_USER_FULL)
+		call_problem(c, 429, "wait for their answers, then try again",
+		             "you have %u searches that run or wait, and a user may have no more", WORK_USER_QUEUE);
+	else
+		call_problem(c, 503, "try again", "too many searches are waiting");
 }
 
 void work_ask(struct call *c, struct io *io, const struct work_ask *w)
 {
-	struct worker *to = least_busy(io->set->work);
+	struct work_pool *p = io->set->work;
 	struct work *k = xcalloc(1, sizeof(*k));
+	enum work_added added;
 
 	k->w = *w;
 	k->call = call_hold(c);
 	k->io = io;
-	k->worker = to;
+	k->pool = p;
 	k->fd = call_fd(c) >= 0 ? fcntl(call_fd(c), F_DUPFD_CLOEXEC, 0) : -1;
+	k->until_us = now_us() + WORK_LIMIT_MS * 1000ull;
 	c->state = k;
 	c->on_gone = on_gone;
-	atomic_fetch_add(&to->n, 1);
-	if (chan_send(to->in, k) == 0)
+	pthread_mutex_lock(&p->lock);
+	added = work_queue_add(p->queue, &k->turn, c->who.user);
+	if (added == WORK_ADDED)
+		pthread_cond_signal(&p->more);
+	pthread_mutex_unlock(&p->lock);
+	if (added == WORK_ADDED)
 		return;
-	atomic_fetch_sub(&to->n, 1);
 	c->state = NULL;
 	c->on_gone = NULL;
-	call_problem(c, 503, "try again", "too many searches are waiting");
+	refuse(c, added);
 	work_free(k);
 }
 
@@ -180,7 +183,7 @@ static int must_stop(void *arg)
 
 	look_for_client(k, now);
 	k->late = k->late || now > k->until_us;
-	return k->late || atomic_load(&k->gone) || atomic_load(&k->worker->pool->stopping);
+	return k->late || atomic_load(&k->gone) || atomic_load(&k->pool->stopping);
 }
 
 /* A long list takes long to write, too. */
@@ -193,17 +196,30 @@ static void write_text(struct work *k)
 	k->body = NULL;
 }
 
-static void on_question(void *msg, void *arg)
+/* began: the search was not too late when its turn came. */
+static void explain_end(struct work *k, int began)
 {
-	struct worker *t = arg;
-	struct work *k = msg;
-
-	if (msg == t) { /* from work_pool_stop */
-		loop_stop(t->loop);
+	if (k->body || k->text)
 		return;
-	}
-	k->until_us = now_us() + WORK_LIMIT_MS * 1000ull;
-	if (!must_stop(k)) {
+	if (atomic_load(&k->gone))
+		err_set(&k->e, ERR_UNAVAILABLE, "the client has left");
+	else if (k->late && began)
+		err_set(&k->e, ERR_TIMEOUT,
+		        "the search took longer than %u s and was ended; narrow it, for example by owner, status or "
+		        "name",
+		        WORK_LIMIT_MS / 1000);
+	else if (k->late)
+		err_set(&k->e, ERR_TIMEOUT,
+		        "the search waited longer than %u s behind other searches; wait until your other searches "
+		        "have ended, then try again",
+		        WORK_LIMIT_MS / 1000);
+}
+
+static void run_question(struct worker *t, struct work *k)
+{
+	int began = !must_stop(k);
+
+	if (began) {
 		store_reader_watch(t->reader, must_stop, k);
 		if (FAULT("work.slow"))
 			while (!must_stop(k))
@@ -212,23 +228,35 @@ static void on_question(void *msg, void *arg)
 		store_reader_watch(t->reader, NULL, NULL);
 		write_text(k);
 	}
-	if (!k->body && !k->text && atomic_load(&k->gone))
-		err_set(&k->e, ERR_UNAVAILABLE, "the client has left");
-	else if (!k->body && !k->text && k->late)
-		err_set(&k->e, ERR_TIMEOUT,
-		        "the search took longer than %u s and was ended; narrow it, for example by owner, status or "
-		        "name",
-		        WORK_LIMIT_MS / 1000);
-	atomic_fetch_sub(&t->n, 1);
-	io_post_wait(k->io, on_result, k, drop_result);
+	explain_end(k, began);
+}
+
+/* Waits for a question; NULL: hearthd stops. */
+static struct work *next_question(struct work_pool *p)
+{
+	struct work_turn *t = NULL;
+
+	pthread_mutex_lock(&p->lock);
+	while (!atomic_load(&p->stopping) && !(t = work_queue_next(p->queue)))
+		pthread_cond_wait(&p->more, &p->lock);
+	pthread_mutex_unlock(&p->lock);
+	return (struct work *)t; /* its first member */
 }
 
 static void *run_worker(void *arg)
 {
 	struct worker *t = arg;
+	struct work_pool *p = t->pool;
+	struct work *k;
 
 	setpriority(PRIO_PROCESS, (id_t)gettid(), NICE); /* of this thread alone; without it all is well, too */
-	loop_run(t->loop);
+	while ((k = next_question(p))) {
+		run_question(t, k);
+		pthread_mutex_lock(&p->lock);
+		work_queue_end(p->queue, &k->turn);
+		pthread_mutex_unlock(&p->lock);
+		io_post_wait(k->io, on_result, k, drop_result);
+	}
 	return NULL;
 }
 
@@ -240,8 +268,6 @@ static int start_worker(struct work_pool *p, struct worker *t, const char *db_pa
 	int rc;
 
 	t->pool = p;
-	t->loop = loop_create();
-	t->in = chan_create(t->loop, WORK_QUEUE / WORK_THREADS, 0, on_question, t);
 	t->reader = store_reader_open(db_path, e);
 	if (!t->reader)
 		return -1;
@@ -260,6 +286,9 @@ struct work_pool *work_pool_create(const char *db_path, struct err *e)
 {
 	struct work_pool *p = xcalloc(1, sizeof(*p));
 
+	pthread_mutex_init(&p->lock, NULL);
+	pthread_cond_init(&p->more, NULL);
+	p->queue = work_queue_create();
 	for (unsigned i = 0; i < WORK_THREADS; i++)
 		if (start_worker(p, &p->workers[i], db_path, e) < 0) {
 			work_pool_stop(p);
@@ -269,42 +298,49 @@ struct work_pool *work_pool_create(const char *db_path, struct err *e)
 	return p;
 }
 
+/* Frees the questions whose calls get no answer any more. */
+static void drop_all(struct work_pool *p)
+{
+	struct work_turn *t;
+	struct work *k;
+
+	while ((t = work_queue_any(p->queue))) {
+		work_queue_end(p->queue, t);
+		work_free((struct work *)t);
+	}
+	while ((k = p->dropped)) {
+		p->dropped = k->next;
+		work_free(k);
+	}
+}
+
 void work_pool_stop(struct work_pool *p)
 {
 	if (!p)
 		return;
+	pthread_mutex_lock(&p->lock);
 	atomic_store(&p->stopping, 1);
+	pthread_cond_broadcast(&p->more);
+	pthread_mutex_unlock(&p->lock);
 	for (unsigned i = 0; i < WORK_THREADS; i++) {
 		struct worker *t = &p->workers[i];
 
-		if (!t->started)
-			continue;
-		chan_send_wait(t->in, t);
-		pthread_join(t->thread, NULL);
+		if (t->started)
+			pthread_join(t->thread, NULL);
 		t->started = 0;
 	}
 	p->ended = 1;
-	for (unsigned i = 0; i < WORK_THREADS; i++) {
-		struct worker *t = &p->workers[i];
-
-		while (t->dropped) {
-			struct work *k = t->dropped;
-
-			t->dropped = k->next;
-			work_free(k);
-		}
-		chan_destroy(t->in, drop_question);
-		t->in = NULL;
-	}
+	drop_all(p);
 }
 
 void work_pool_destroy(struct work_pool *p)
 {
 	if (!p)
 		return;
-	for (unsigned i = 0; i < WORK_THREADS; i++) {
+	for (unsigned i = 0; i < WORK_THREADS; i++)
 		store_reader_close(p->workers[i].reader);
-		loop_destroy(p->workers[i].loop);
-	}
+	work_queue_destroy(p->queue);
+	pthread_cond_destroy(&p->more);
+	pthread_mutex_destroy(&p->lock);
 	free(p);
 }

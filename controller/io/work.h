@@ -3,9 +3,10 @@
  *
  * An I/O thread hands over a function, which runs on a worker with a reader of its own. Its result comes back
  * to the I/O thread of the call. The search of jobs, the list of an array's members and sums of cost are such
- * questions. A question ends when its client leaves, when it took longer than
- * WORK_LIMIT_MS, or when hearthd stops: the reader is interrupted. Workers yield the CPU to all other
- * threads. A pool that has WORK_QUEUE questions answers the next one with 503.
+ * questions. A question ends when its client leaves, WORK_LIMIT_MS after it
+ * was asked, or when hearthd stops: the reader is interrupted. Workers yield the CPU to all other threads.
+ * Users have turns. A pool that has WORK_QUEUE questions answers the next one with 503; a user who has
+ * WORK_USER_QUEUE of them gets 429.
  */
 #ifndef HEARTH_CONTROLLER_IO_WORK_H
 #define HEARTH_CONTROLLER_IO_WORK_H
@@ -14,9 +15,11 @@
 
 #include "common/base/err.h"
 
-#define WORK_THREADS  2u
-#define WORK_QUEUE    256u
-#define WORK_LIMIT_MS 10000u
+#define WORK_THREADS      4u
+#define WORK_USER_THREADS 2u   /* of them at most for one user */
+#define WORK_QUEUE        256u /* questions that run or wait */
+#define WORK_USER_QUEUE   32u  /* of them at most of one user */
+#define WORK_LIMIT_MS     10000u
 
 struct call;
 struct io;
@@ -33,7 +36,8 @@ struct work_ask {
 	void *state; /* taken */
 	void (*free_state)(void *state);
 };
-/* Answers the call with 503 when the pool is full. Uses on_gone and state of the call. */
+/* Answers the call with 503 when the pool is full, with 429 when its user has too many. Uses on_gone and
+ * state of the call. */
 void work_ask(struct call *c, struct io *io, const struct work_ask *w);
 
 struct work_pool *work_pool_create(const char *db_path, struct err *e);

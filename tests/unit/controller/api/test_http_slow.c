@@ -5,11 +5,14 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/base/fault.h"
+#include "common/base/hash.h"
 #include "common/base/xalloc.h"
 #include "controller/io/work.h"
+#include "store/store.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/controller/http/httpkit.h"
 
@@ -17,15 +20,36 @@
 
 static struct hkit *k;
 
-static int search(const char *text)
+/* Makes a user. His token is his name. */
+static void add_user(const char *name)
+{
+	struct store_txn *t = store_txn_new();
+	char hash[HASH_HEX_SIZE];
+	struct token_row row = {.id = (char *)(uintptr_t)name,
+	                        .kind = (char *)(uintptr_t) "user",
+	                        .secret_hash = hash,
+	                        .owner = (char *)(uintptr_t)name,
+	                        .created_us = 1};
+
+	hash_hex(name, strlen(name), hash);
+	store_txn_token(t, &row);
+	hkit_commit(k, t);
+}
+
+static int search_by(const char *token, const char *text)
 {
 	cleanup_free char *rq = xasprintf("GET /api/v1/jobs?text=%s HTTP/1.1\r\nHost: localhost\r\n"
 	                                  "Authorization: Bearer %s\r\n\r\n",
-	                                  text, hkit_token(k));
+	                                  text, token);
 	int fd = raw_connect(k);
 
 	raw_send(fd, rq);
 	return fd;
+}
+
+static int search(const char *text)
+{
+	return search_by(hkit_token(k), text);
 }
 
 static int status_of(const char *path)
@@ -53,12 +77,12 @@ static void test_others(void)
 
 	fault_arm("work.slow", 1, WORK_THREADS);
 	for (unsigned i = 0; i < WORK_THREADS; i++)
-		fds[i] = search("endless");
+		fds[i] = i < WORK_USER_THREADS ? search("endless") : search_by("ada", "endless");
 	ok(slow_ones(WORK_THREADS), "each worker has a search that does not end");
 	is_int(status_of("/api/v1/whoami"), 200, "another request is answered");
 	is_int(status_of("/api/v1/jobs/1"), 200, "so is one that reads the store");
 	ok(hkit_now_us() - begin < WORK_LIMIT_MS * 1000ull, "before the searches end");
-	fds[WORK_THREADS] = search("one");
+	fds[WORK_THREADS] = search_by("bob", "one");
 	text = raw_read(fds[WORK_THREADS], "\r\n\r\n", 200, &closed);
 	is_str(text, "", "a further search waits");
 	free(text);
@@ -84,29 +108,94 @@ static void test_limit(void)
 	is_int(status_of("/api/v1/jobs?text=one"), 200, "the next search is answered");
 }
 
+/* Sends the search of a user, and returns the status of its answer; 0: none came in time. */
+static int answer_within(const char *token, const char *text, unsigned ms)
+{
+	int fd = search_by(token, text), closed, status;
+	cleanup_free char *answer = raw_read(fd, "\r\n\r\n", ms, &closed);
+
+	status = strlen(answer) > 12 ? atoi(answer + 9) : 0;
+	close(fd);
+	return status;
+}
+
+/* A user with many slow searches: others have their turn, and his own wait no longer than the limit. */
+static void test_turns(void)
+{
+	int fds[WORK_USER_QUEUE], closed, late;
+	uint64_t begin;
+	char *text;
+
+	fault_arm("work.slow", 1, WORK_USER_THREADS);
+	for (unsigned i = 0; i + 1 < WORK_USER_QUEUE; i++)
+		fds[i] = search_by("ada", "endless");
+	ok(slow_ones(WORK_USER_THREADS), "a user has slow searches on workers and others that wait");
+	is_int(answer_within("bob", "one", 3000), 200, "the search of another user is answered meanwhile");
+	sleep(2);
+	fault_arm("work.slow", 1, WORK_USER_QUEUE);
+	begin = hkit_now_us();
+	late = search_by("ada", "endless");
+	text = raw_read(late, "\r\n\r\n", 25000, &closed);
+	like(text, " 504 ", "a search that waited long ends with 504");
+	ok(hkit_now_us() - begin < (WORK_LIMIT_MS + 1500) * 1000ull, "its limit counts from its arrival: %.1f s",
+	   (double)(hkit_now_us() - begin) / 1e6);
+	free(text);
+	close(late);
+	for (unsigned i = 0; i + 1 < WORK_USER_QUEUE; i++)
+		close(fds[i]);
+	fault_clear();
+}
+
+static unsigned fill(const char *token, int *fds, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		fds[i] = search_by(token, "endless");
+	return n;
+}
+
+/* Waits until the search of a user is answered. */
+static int status_when_free(const char *token)
+{
+	int status = 0;
+
+	for (int i = 0; i < 500 && (status = answer_within(token, "one", 5000)) != 200; i++)
+		usleep(10000);
+	return status;
+}
+
 static void test_full(void)
 {
-	enum { N = WORK_QUEUE + WORK_THREADS + 40 };
-	int *fds = xcalloc(N, sizeof(int)), closed, refused = 0, status = 0;
+	enum { USERS = WORK_QUEUE / WORK_USER_QUEUE };
+	static int fds[WORK_QUEUE];
+	unsigned n = 0;
+	int extra, closed;
+	char *text;
 
-	fault_arm("work.slow", 1, N);
-	for (int i = 0; i < N; i++)
-		fds[i] = search("endless");
-	for (int i = N - 1; i >= 0 && refused < 10; i--) {
-		char *text = raw_read(fds[i], "\r\n\r\n", 50, &closed);
+	fault_arm("work.slow", 1, WORK_QUEUE);
+	n += fill("ada", fds, WORK_USER_QUEUE);
+	slow_ones(WORK_USER_THREADS);
+	usleep(200000);
+	extra = search_by("ada", "endless");
+	text = raw_read(extra, "}", 2000, &closed);
+	like(text, " 429 ", "a user with too many searches is refused");
+	like(text, "Retry-After: ", "with a time to try again");
+	like(text, "you have 32 searches", "and the reason");
+	free(text);
+	close(extra);
+	for (unsigned i = 1; i < USERS; i++) {
+		char name[16];
 
-		refused += strstr(text, " 503 ") != NULL;
-		free(text);
+		snprintf(name, sizeof(name), "user%u", i);
+		add_user(name);
+		n += fill(name, fds + n, WORK_USER_QUEUE);
 	}
-	ok(refused >= 10, "searches beyond the queue are refused (%d)", refused);
+	usleep(500000);
+	is_int(answer_within("bob", "endless", 3000), 503, "a search beyond the queue is refused");
 	is_int(status_of("/api/v1/whoami"), 200, "other requests are answered");
-	for (int i = 0; i < N; i++)
+	for (unsigned i = 0; i < n; i++)
 		close(fds[i]);
-	free(fds);
 	fault_clear();
-	for (int i = 0; i < 500 && (status = status_of("/api/v1/jobs?text=one")) == 503; i++)
-		usleep(10000);
-	is_int(status, 200, "when all have left, a search is answered");
+	is_int(status_when_free("bob"), 200, "when all have left, a search is answered");
 }
 
 int main(void)
@@ -115,8 +204,11 @@ int main(void)
 
 	k = hkit_start(NULL);
 	hkit_job(k, 1, "one", "root", "completed", 1);
+	add_user("ada");
+	add_user("bob");
 	test_others();
 	test_limit();
+	test_turns();
 	test_full();
 	fault_arm("work.slow", 1, 1);
 	fd = search("endless");
