@@ -2,10 +2,11 @@
  * auth: tokens, peer credentials, cookies. All I/O threads share it: after auth_create only the table of
  * used login codes changes, and that is atomic.
  *
- * The code of a login link is  c.ROLE.SCOPE.OWN.USERHEX.xACCOUNTHEX.EXPIRES.NONCE.MAC  with MAC =
- * HMAC-SHA-256 of all before its dot, by a key made at start. A code counts as used by its nonce in a table
- * of slots. A later nonce may replace it in its slot; the code then works again for the rest of its minute,
- * but only for a caller who already has it.
+ * The code of a login link is  c.ROLE.SCOPE.OWN.USERHEX.xACCOUNTHEX.tTOKENHEX.UNTIL.EXPIRES.NONCE.MAC  with
+ * MAC = HMAC-SHA-256 of all before its dot, by a key made at start. TOKEN is the id of the token that asked
+ * for the link and UNTIL its expiry, because the session ends with that token. A code counts as used by its
+ * nonce in a table of slots. A later nonce may replace it in its slot; the code then works again for the rest
+ * of its minute, but only for a caller who already has it.
  */
 #include "controller/http/auth.h"
 
@@ -320,14 +321,16 @@ static void mac_of(const struct auth *a, const char *text, size_t n, char out[HA
 
 char *auth_sign(struct auth *a, const struct identity *who, uint64_t expires_real_us)
 {
-	char user[2 * AUTH_USER_SIZE + 1], account[2 * ACCOUNT_NAME_SIZE + 1], nonce[17], mac[HASH_HEX_SIZE];
+	char user[2 * AUTH_USER_SIZE + 1], account[2 * ACCOUNT_NAME_SIZE + 1], token[2 * TOKEN_ID_SIZE + 1];
+	char nonce[17], mac[HASH_HEX_SIZE];
 	cleanup_free char *text = NULL;
 
 	str_hex((const uint8_t *)who->user, strlen(who->user), user);
 	str_hex((const uint8_t *)who->account, strlen(who->account), account);
+	str_hex((const uint8_t *)who->token_id, strlen(who->token_id), token);
 	random_hex(nonce, 16);
-	text = xasprintf("c.%d.%d.%d.%s.x%s.%" PRIu64 ".%s", (int)who->role, (int)who->scope, who->account_own,
-	                 user, account, expires_real_us, nonce);
+	text = xasprintf("c.%d.%d.%d.%s.x%s.t%s.%" PRIu64 ".%" PRIu64 ".%s", (int)who->role, (int)who->scope,
+	                 who->account_own, user, account, token, who->expires_us, expires_real_us, nonce);
 	mac_of(a, text, strlen(text), mac);
 	return xasprintf("%s.%s", text, mac);
 }
@@ -349,30 +352,45 @@ static int hex_text(const char *hex, char *out, size_t out_size)
 	return 0;
 }
 
+/* Reads hex digits, perhaps none: %[ of scanf needs at least one. Moves *text behind them. */
+static int take_hex(const char **text, char *out, size_t out_size)
+{
+	size_t n = strspn(*text, "0123456789abcdef");
+	cleanup_free char *hex = xstrndup(*text, n);
+
+	*text += n;
+	return n % 2 ? -1 : hex_text(hex, out, out_size);
+}
+
+static int take_mark(const char **text, const char *mark)
+{
+	size_t n = strlen(mark);
+
+	if (strncmp(*text, mark, n) != 0)
+		return -1;
+	*text += n;
+	return 0;
+}
+
 static int take_code(const char *text, struct identity *out, uint64_t *expires, char nonce[17])
 {
-	char user[2 * AUTH_USER_SIZE + 1], account[2 * ACCOUNT_NAME_SIZE + 1] = "";
 	int role, scope, own, end = 0;
-	const char *x = strstr(text, ".x");
 
-	/* An empty account leaves nothing for %[ to match, so the two halves are read one after the other. */
-	if (sscanf(text, "c.%d.%d.%d.%256[0-9a-f].x%n", &role, &scope, &own, user, &end) != 4 || !end || !x)
+	memset(out, 0, sizeof(*out));
+	if (sscanf(text, "c.%d.%d.%d.%n", &role, &scope, &own, &end) != 3 || !end)
 		return -1;
 	text += end;
-	if (*text != '.' && sscanf(text, "%128[0-9a-f]", account) != 1)
+	if (take_hex(&text, out->user, sizeof(out->user)) < 0 || take_mark(&text, ".x") < 0 ||
+	    take_hex(&text, out->account, sizeof(out->account)) < 0 || take_mark(&text, ".t") < 0 ||
+	    take_hex(&text, out->token_id, sizeof(out->token_id)) < 0)
 		return -1;
-	text += strlen(account);
-	if (sscanf(text, ".%" SCNu64 ".%16[0-9a-f].", expires, nonce) != 2 ||
+	if (sscanf(text, ".%" SCNu64 ".%" SCNu64 ".%16[0-9a-f].", &out->expires_us, expires, nonce) != 3 ||
 	    (role != ROLE_USER && role != ROLE_ADMIN) || scope < SCOPE_ALL || scope > SCOPE_SUBMIT)
 		return -1;
-	memset(out, 0, sizeof(*out));
 	out->role = (enum user_role)role;
 	out->scope = (enum token_scope)scope;
 	out->account_own = own != 0;
-	return hex_text(user, out->user, sizeof(out->user)) < 0 ||
-	               hex_text(account, out->account, sizeof(out->account)) < 0
-	           ? -1
-	           : 0;
+	return 0;
 }
 
 int auth_verify(struct auth *a, const char *text, uint64_t now_real_us, struct identity *out, struct err *e)

@@ -99,6 +99,23 @@ second_user() {
 	is "$?" 4 "and so is the one made with it"
 }
 
+# Whoever has a token may open the dashboard with it. The session ends with the token.
+session_of_token() {
+	local token id link key code api=https://10.77.0.200:7070 jar="$CLUSTER/jar"
+	local curl=(cluster_in host2 curl -s --cacert "$CLUSTER/head/data/ca.pem")
+	token=$(hearth token create --user ada --note dash)
+	id=$(hearth token ls --json | jq -r '.tokens[] | select(.note == "dash") | .id')
+	link=$("${curl[@]}" -X POST -H "Authorization: Bearer $token" -H 'Content-Type: application/json' -d '{}' "$api/api/v1/login-links" | jq -r .path)
+	key=$("${curl[@]}" -c "$jar" -o /dev/null -w '%{redirect_url}' "$api$link")
+	key=${key#*session=}
+	code=$("${curl[@]}" -b "$jar" -H "X-Hearth-Key: $key" -o /dev/null -w '%{http_code}' "$api/api/v1/jobs")
+	is "$code" 200 "a token's login link opens a session"
+	link=$("${curl[@]}" -X POST -H "Authorization: Bearer $token" -H 'Content-Type: application/json' -d '{}' "$api/api/v1/login-links" | jq -r .path)
+	ok "an administrator removes that token" hearth token rm "$id"
+	code=$("${curl[@]}" -b "$jar" -H "X-Hearth-Key: $key" -o /dev/null -w '%{http_code}' "$api/api/v1/jobs")
+	is "$code" 401 "the session ends with its token"
+}
+
 # Another cluster, or an impostor, at the address: the token must not reach it.
 wrong_controller() {
 	local token out
@@ -147,6 +164,7 @@ CLUSTER_RUN_AS=nobody
 cluster_hearth || bail "the cluster did not come up"
 uid_over_tcp
 second_user
+session_of_token
 wrong_controller
 sessions
 refused_root

@@ -172,7 +172,8 @@ static void test_job_token(void)
 }
 
 static const char cookie_secret[] = "c0ffee", key_secret[] = "cafe";
-static char session_scope[16], session_user[64];
+static char session_scope[16], session_user[64], session_token[64];
+static uint64_t session_until_us;
 
 /* The state thread's part of a login, always with the secrets of the row that session_row made. */
 static int make_session(struct hkit *kit, struct request *rq)
@@ -186,6 +187,8 @@ static int make_session(struct hkit *kit, struct request *rq)
 		return -1;
 	snprintf(session_scope, sizeof(session_scope), "%s", cJSON_IsString(scope) ? scope->valuestring : "");
 	snprintf(session_user, sizeof(session_user), "%s", rq->user);
+	snprintf(session_token, sizeof(session_token), "%s", rq->token_id ? rq->token_id : "");
+	session_until_us = rq->token_expires_us;
 	body = cJSON_CreateObject();
 	cJSON_AddStringToObject(body, "id", "s1");
 	cJSON_AddStringToObject(body, "user", rq->user);
@@ -262,7 +265,7 @@ static void test_session(void)
 	ok(strcmp(session_user, "ada") == 0 && !*session_scope,
 	   "the session is the caller's, without other rights");
 	is_int(get_status(path, NULL, NULL), 401, "once only");
-	is_int(get_status("/login?code=c.3.0.0.726f6f74.x.99999999999999999.0123456789abcdef.00", NULL, NULL),
+	is_int(get_status("/login?code=c.3.0.0.726f6f74.x.t.0.99999999999999999.0123456789abcdef.00", NULL, NULL),
 	       401, "not invented");
 	a = http(k, "POST", "/api/v1/logout", NULL, "{}", NULL);
 	like(answer_header(a, "Set-Cookie"), "Max-Age=0", "logging out forgets the cookie");
@@ -274,6 +277,33 @@ static void test_session(void)
 	free(body);
 }
 
+/* A link that a token asked for. What it becomes ends with the token: by its id, and by its expiry. */
+static void test_link_of_token(void)
+{
+	uint64_t until = clock_real_us(clock_real()) + 3600ull * 1000000;
+	char hash[HASH_HEX_SIZE], *path;
+	struct answer *a;
+
+	token_row("hour-secret", "user", "ada", 0, until);
+	hash_hex("hour-secret", 11, hash);
+	a = http(k, "POST", "/api/v1/login-links", "Bearer hour-secret", "{}", NULL);
+	path = xstrdup(answer_str(a, "path") ? answer_str(a, "path") : "/");
+	answer_free(a);
+	*session_token = '\0';
+	session_until_us = 0;
+	is_int(get_status(path, NULL, NULL), 303, "a token's login link opens a session");
+	ok(strlen(session_token) == 8 && strncmp(session_token, hash, 8) == 0,
+	   "the session is made with that token, so it ends when the token is removed");
+	ok(session_until_us == until, "the session does not outlive the token's expiry");
+	free(path);
+	a = http(k, "POST", "/api/v1/login-links", "admin", "{}", NULL);
+	path = xstrdup(answer_str(a, "path") ? answer_str(a, "path") : "/");
+	answer_free(a);
+	is_int(get_status(path, NULL, NULL), 303, "a login link of admin.token opens a session");
+	ok(!*session_token && !session_until_us, "admin.token is no record, so the session has no parent");
+	free(path);
+}
+
 static void test_links(void)
 {
 	struct err e;
@@ -283,6 +313,8 @@ static void test_links(void)
 	                       .role = ROLE_USER,
 	                       .scope = SCOPE_READ,
 	                       .account = "al",
+	                       .token_id = "u0123456789ab",
+	                       .expires_us = 5000,
 	                       .account_own = 1},
 	                out;
 	char *s = auth_sign(a, &who, 2000);
@@ -292,13 +324,16 @@ static void test_links(void)
 	ok(auth_verify(a, s, 1000, &out, &e) == 0 && strcmp(out.user, "ada") == 0 && out.role == ROLE_USER &&
 	       out.scope == SCOPE_READ && strcmp(out.account, "al") == 0 && out.account_own,
 	   "it has user, role, scope and account");
+	ok(strcmp(out.token_id, "u0123456789ab") == 0 && out.expires_us == 5000,
+	   "it has the token that asked for it, and its expiry");
 	ok(auth_verify(a, "", 1000, &out, &e) < 0 && auth_verify(a, ".", 1000, &out, &e) < 0,
 	   "an empty text is not a link");
 	free(s);
 	who = (struct identity){.user = "ada", .role = ROLE_ADMIN};
 	s = auth_sign(a, &who, 2000);
-	ok(auth_verify(a, s, 1000, &out, &e) == 0 && out.role == ROLE_ADMIN && !*out.account && !out.account_own,
-	   "also without an account");
+	ok(auth_verify(a, s, 1000, &out, &e) == 0 && out.role == ROLE_ADMIN && !*out.account &&
+	       !out.account_own && !*out.token_id && !out.expires_us,
+	   "also without an account and a token");
 	free(s);
 	who.role = ROLE_JOB;
 	s = auth_sign(a, &who, 2000);
@@ -440,6 +475,7 @@ int main(void)
 	test_memory();
 	test_session();
 	test_links();
+	test_link_of_token();
 	test_files();
 	test_join_rate();
 	hkit_stop(k);
