@@ -5,7 +5,8 @@
  * lists for each node: the list that the node has confirmed, and one that is on its way. The next list is
  * sent only after that one is confirmed, so a third list never exists. A list has all nodes that are up. If
  * these are more than PEERS_MAX, it has PEERS_MAX of them, spread evenly: a node must not know only the rack
- * that is lost with it.
+ * that is lost with it. Lists are symmetric: who asks a peer is in that peer's list, and so has a known
+ * address at its port (agent/control/places.c).
  *
  * The lists are not in the store. After a restart, until a node confirms a list, hearthd assumes the list
  * that it would send now.
@@ -24,7 +25,6 @@
 #include "controller/state/node_table.h"
 #include "controller/state/turn.h"
 
-#define PEERS_MAX      64
 #define PEERS_PAUSE_US 2000000 /* between two lists for the same agent */
 
 static int by_id(const void *pa, const void *pb)
@@ -75,25 +75,38 @@ static size_t count_before(const struct core *c, uint64_t id)
 	return lo;
 }
 
-/* Lists the nodes after this one by id, at even steps, and wraps around: every node is a peer of others
- * equally often. */
+size_t peers_spread(size_t at, size_t n, size_t *out)
+{
+	size_t others = n - 1, half = PEERS_MAX / 2, count = 0;
+
+	if (others <= PEERS_MAX) {
+		for (size_t i = 1; i <= others; i++)
+			out[count++] = (at + i) % n;
+		return count;
+	}
+	/* n / 65 is more than 1, and 32 n / 65 less than half: all steps differ, and none is its own way back. */
+	for (size_t i = 1; i <= half; i++) {
+		size_t step = i * n / (PEERS_MAX + 1);
+
+		out[count++] = (at + step) % n;
+		out[count++] = (at + n - step) % n;
+	}
+	return count;
+}
+
+/* A node that others do not ask has a place among them all the same, so that its list is as even. */
 static struct told list_for(struct core *c, const struct cnode *self, uint64_t gen)
 {
+	size_t at, outside, n, places[PEERS_MAX];
 	struct told t = {.gen = gen};
-	size_t at, n, take;
-	int within;
 
 	know_askable(c);
 	at = count_before(c, self->r.id);
-	within = at < c->peers.n_askable && c->peers.askable[at] == self;
-	n = c->peers.n_askable - (size_t)within;
-	take = n < PEERS_MAX ? n : PEERS_MAX;
-	t.ids = xcalloc(take + 1, sizeof(*t.ids));
-	for (size_t i = 0; i < take; i++) {
-		size_t k = (at + i * n / take) % n; /* skips this node */
-
-		t.ids[t.n++] = c->peers.askable[k + (within && k >= at)]->r.id;
-	}
+	outside = at == c->peers.n_askable || c->peers.askable[at] != self;
+	n = peers_spread(at, c->peers.n_askable + outside, places);
+	t.ids = xcalloc(n + 1, sizeof(*t.ids));
+	for (size_t i = 0; i < n; i++)
+		t.ids[t.n++] = c->peers.askable[places[i] - (outside && places[i] > at)]->r.id;
 	return t;
 }
 

@@ -4,6 +4,7 @@
  * matters: does anything run on two nodes?
  */
 #include "agent/control/lease.h"
+#include "controller/cluster/peers.h"
 #include "tests/lib/golden.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/world.h"
@@ -161,6 +162,87 @@ static void test_large(void)
 	world_destroy(w);
 }
 
+static int knows(size_t at, size_t n, size_t other)
+{
+	size_t list[PEERS_MAX], count = peers_spread(at, n, list);
+
+	for (size_t i = 0; i < count; i++)
+		if (list[i] == other)
+			return 1;
+	return 0;
+}
+
+/* Counts what is wrong with the list of a place: itself, the same one twice, one that does not know it; the
+ * longest run of neighbours without a peer is more than two steps. */
+static unsigned count_faults(size_t at, size_t n)
+{
+	size_t list[PEERS_MAX], count = peers_spread(at, n, list), gap = 0;
+	unsigned faults = count != (n - 1 < PEERS_MAX ? n - 1 : PEERS_MAX);
+
+	for (size_t i = 0; i < count; i++) {
+		faults += list[i] >= n || list[i] == at || !knows(list[i], n, at);
+		for (size_t k = 0; k < i; k++)
+			faults += list[k] == list[i];
+	}
+	for (size_t k = 1; k < n; k++) {
+		gap = knows(at, n, (at + k) % n) ? 0 : gap + 1;
+		faults += gap > 2 * n / PEERS_MAX;
+	}
+	return faults;
+}
+
+/* A node is in the list of each peer that it asks: at a crowded port a stranger would get no answer. */
+static void test_symmetric(void)
+{
+	unsigned small = 0, large = 0;
+
+	for (size_t n = 1; n <= 65; n++)
+		for (size_t at = 0; at < n; at++)
+			small += count_faults(at, n);
+	is_int(small, 0, "up to 65 nodes each knows all others, once");
+	for (size_t n = 66; n <= 400; n++)
+		for (size_t at = 0; at < n; at += n / 7)
+			large += count_faults(at, n);
+	is_int(large, 0, "of 66 to 400 nodes each knows 64 that know it, at even steps");
+}
+
+static int has_peer(const struct cnode *x, uint64_t id)
+{
+	for (uint32_t i = 0; i < x->held.n; i++)
+		if (x->held.ids[i] == id)
+			return 1;
+	return 0;
+}
+
+/* 129 nodes, with the lists of hearthd. */
+static void test_symmetric_world(void)
+{
+	struct world *w = world_create(8);
+	unsigned strangers = 0, other = 0;
+	char name[16];
+
+	for (int i = 0; i < 129; i++) {
+		snprintf(name, sizeof name, "n%03d", i);
+		world_agent_up(w, name, 0, 1);
+	}
+	for (int s = 0; s < 10; s++) {
+		for (int i = 0; i < 129; i++) {
+			snprintf(name, sizeof name, "n%03d", i);
+			world_beat(w, name);
+		}
+		world_forget(w);
+		world_advance(w, 1000000);
+	}
+	for (const struct cnode *x = node_first(w->core); x; x = node_next(x)) {
+		other += x->held.n != PEERS_MAX;
+		for (uint32_t i = 0; i < x->held.n; i++)
+			strangers += !has_peer(node_by_id(w->core, x->held.ids[i]), x->r.id);
+	}
+	is_int(other, 0, "each of 129 nodes has a list of 64");
+	is_int(strangers, 0, "and all of these have it in theirs");
+	world_destroy(w);
+}
+
 static void test_restart(void)
 {
 	struct world *w = cluster(5, "ab");
@@ -268,6 +350,8 @@ int main(void)
 	test_unconfirmed();
 	test_moment();
 	test_large();
+	test_symmetric();
+	test_symmetric_world();
 	test_restart();
 	test_stopped();
 	test_declared();
