@@ -21,6 +21,7 @@
 #include "common/base/text.h"
 #include "common/base/xalloc.h"
 #include "common/net/wire_msg.h"
+#include "controller/files/blobs/blob_rights.h"
 #include "controller/files/blobs/blobstore.h"
 #include "controller/files/data_threads_int.h"
 #include "controller/files/logs/logstore.h"
@@ -413,7 +414,7 @@ int data_agent_msg(struct data_threads *b, uint64_t session, const char *node, u
 	size_t bytes;
 
 	if (type != WM_LOG_DATA)
-		return data_blob_msg(b, session, type, id, msg);
+		return data_blob_msg(b, session, node, type, id, msg);
 	m = xcalloc(1, sizeof(*m));
 	m->session = session;
 	m->id = id;
@@ -425,6 +426,11 @@ int data_agent_msg(struct data_threads *b, uint64_t session, const char *node, u
 		return 0;
 	free(m);
 	return -1;
+}
+
+void data_order(struct data_threads *b, const char *node, const struct wm_prepare *m)
+{
+	blob_rights_add(b->rights, node, m);
 }
 
 /* ---- watching --------------------------------------------------------------------------------- */
@@ -489,6 +495,7 @@ static void forget_attempt(struct data_threads *b, uint64_t job, uint32_t attemp
 			forget_if_idle(b, st);
 		}
 	log_quota_forget(b->quota, job);
+	blob_rights_end(b->rights, job, attempt);
 }
 
 /* The disk may be full: tries again later, with growing pauses. */
@@ -634,7 +641,7 @@ struct data_threads *data_threads_create(const char *data_dir, const struct data
 
 	b->ops = *ops;
 	b->log_dir = xasprintf("%s/logs", data_dir);
-	b->complaints.per_minute = b->strangers.per_minute = 6;
+	b->complaints.per_minute = b->strangers.per_minute = b->blob_strangers.per_minute = 6;
 	b->places = log_places_create();
 	b->reader = store_reader_open(db_path, e);
 	b->quota = log_quota_create(&ops->limits, data_dir, b->reader);
@@ -643,9 +650,11 @@ struct data_threads *data_threads_create(const char *data_dir, const struct data
 	b->blobs.loop = loop_create();
 	b->blobs.in = chan_create(b->blobs.loop, QUEUE_MESSAGES, 0, on_work, &b->blobs);
 	b->end_timer = loop_timer_create(b->logs.loop, on_end_timer, b);
+	b->blob_timer = loop_timer_create(b->blobs.loop, data_blob_retry, b);
 	c.dir = b->log_dir;
 	c.loop = b->logs.loop;
 	b->blobstore = b->reader ? blobstore_open(data_dir, clock_real(), e) : NULL;
+	b->rights = blob_rights_create(b->blobstore);
 	b->store = b->blobstore ? logstore_open(&c, e) : NULL;
 	if (!b->store || worker_start(b, &b->logs, e) < 0 || worker_start(b, &b->blobs, e) < 0) {
 		data_threads_destroy(b);
@@ -665,7 +674,9 @@ void data_threads_destroy(struct data_threads *b)
 	worker_stop(&b->logs, stop_logs);
 	chan_destroy(b->blobs.in, drop_work);
 	chan_destroy(b->logs.in, drop_work);
+	data_blob_end(b);
 	logstore_close(b->store);
+	blob_rights_destroy(b->rights);
 	blobstore_close(b->blobstore);
 	HASH_ITER (hh, b->streams, st, tmp) {
 		HASH_DEL(b->streams, st);
@@ -680,6 +691,7 @@ void data_threads_destroy(struct data_threads *b)
 	log_quota_destroy(b->quota);
 	store_reader_close(b->reader);
 	loop_timer_destroy(b->end_timer);
+	loop_timer_destroy(b->blob_timer);
 	loop_destroy(b->logs.loop);
 	loop_destroy(b->blobs.loop);
 	free(b->log_dir);

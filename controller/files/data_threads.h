@@ -26,6 +26,7 @@
 struct blobstore;
 struct data_threads;
 struct event_row;
+struct wm_prepare;
 
 struct log_grown { /* the stream now has size bytes (0: unknown, look); complete: it has ended */
 	uint64_t job, size;
@@ -44,6 +45,7 @@ struct data_ops {
 	void (*over_quota)(uint64_t job, uint32_t attempt, const char *text, void *arg);
 	void *arg;
 	struct log_limits limits;
+	unsigned blob_wait_ms; /* how long a question for a blob waits for its order; 0: 10 s */
 };
 struct data_threads *data_threads_create(const char *data_dir, const struct data_ops *ops, struct err *e);
 void data_threads_destroy(
@@ -58,6 +60,8 @@ int data_post_blob(struct data_threads *d, data_fn fn, void *arg, size_t bytes, 
  */
 int data_agent_msg(struct data_threads *d, uint64_t session, const char *node, uint16_t type, uint64_t id,
                    void *msg);
+/* An I/O thread is about to send that order: the node may read its trees until the attempt has ended. */
+void data_order(struct data_threads *d, const char *node, const struct wm_prepare *m);
 void data_remove_job(struct data_threads *d, uint64_t job); /* any thread */
 /* State thread: an event that was committed. The streams of an attempt that has ended get their end a little
  * later. */

@@ -36,6 +36,7 @@ struct data_threads {
 	struct worker logs, blobs;
 	char *log_dir;
 	struct blobstore *blobstore;
+	struct blob_rights *rights;
 	_Atomic uint64_t log_bytes;
 	struct log_end
 	    *_Atomic unsaid; /* ends that found the queue full, newest first; the state thread adds them */
@@ -51,9 +52,18 @@ struct data_threads {
 	unsigned n_hung;
 	struct loop_timer *end_timer;
 	struct log_limit complaints, strangers;
+	/* blob thread */
+	struct asker *askers; /* with questions that wait for a right */
+	unsigned n_waiting;
+	uint64_t rights_seen;
+	struct loop_timer *blob_timer;
+	struct log_limit blob_strangers;
 };
 
 /* data_threads_blob.c, on an I/O thread: takes msg on 0 */
-int data_blob_msg(struct data_threads *b, uint64_t session, uint16_t type, uint64_t id, void *msg);
+int data_blob_msg(struct data_threads *b, uint64_t session, const char *node, uint16_t type, uint64_t id,
+                  void *msg);
+void data_blob_retry(void *data_threads);   /* blob thread: the timer of questions that wait */
+void data_blob_end(struct data_threads *b); /* drops them; the blob thread has ended */
 
 #endif

@@ -439,6 +439,8 @@ void agents_send(struct io *io, uint64_t session, uint16_t type, void *msg, uint
 		wire_free(type, msg);
 		return;
 	}
+	if (g && type == WM_PREPARE) /* before the agent can ask for what the order names */
+		data_order(io->agents->shared->data, g->node, msg);
 	if (g && !g->out && peer_send(g->peer, type, msg, id, &e) == 0) {
 		wire_free(type, msg);
 		return;

@@ -280,7 +280,10 @@ void on_launch_report(struct core *c, struct cnode *n, uint64_t id, const struct
 		place_vanished(c, j, p, "its agent prepares the launch again; what ran of it is lost");
 		return;
 	}
-	rt->sent |= SENT_PREPARE;
+	/* An agent that still prepares gets the order once more after each connection: a hearthd that was started
+	 * again must pass it on to know which blobs the node may read. */
+	if (m->state != LAUNCH_PREPARING)
+		rt->sent |= SENT_PREPARE;
 	if (m->state == LAUNCH_READY) /* ready again: the order to go did not arrive */
 		rt->sent &= (uint8_t)~SENT_GO;
 	note_progress(c, rt, m);

@@ -1,12 +1,14 @@
 /*
  * Agents: upgrade, who may connect, a newer connection replaces the older, orders both ways, a state thread
- * that is slow (nothing lost, nothing out of order), METRICS, blobs over the bulk connection.
+ * that is slow (nothing lost, nothing out of order), METRICS, blobs over the bulk connection, of launches on
+ * the agent's node only.
  */
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/base/hash.h"
@@ -210,6 +212,66 @@ static void test_slow_state_thread(void)
 	ok(reached_f(hkit_agents_down, 3), "and the end is heard");
 }
 
+struct order {
+	uint64_t session;
+	const char *bundle, *resume;
+};
+
+static void send_prepare(struct hkit *kit, void *arg)
+{
+	const struct order *o = arg;
+	struct wm_prepare m = {.job = 1,
+	                       .attempt = (uint32_t)o->session,
+	                       .epoch = 1,
+	                       .bundle_digest = (char *)(uintptr_t)o->bundle,
+	                       .resume_from = (char *)(uintptr_t)o->resume};
+
+	server_send_agent(hkit_server(kit), "alpha", o->session, WM_PREPARE, &m, 1);
+}
+
+/* alpha gets an order to prepare a launch with these trees. */
+static void order_trees(const char *bundle, const char *resume)
+{
+	struct hagent *c = hagent_dial(k, "alpha", ROLE_CONTROL);
+	uint64_t end = hkit_now_us() + 5000000;
+	struct order o = {.bundle = bundle, .resume = resume};
+	struct wm_prepare *m;
+
+	ok(hagent_wait_open(c, 5000) == 1, "alpha's control connection opens");
+	while (hkit_agent_session(k) != hagent_session(c) && hkit_now_us() < end)
+		poll(NULL, 0, 2);
+	o.session = hagent_session(c);
+	hkit_call(k, send_prepare, &o);
+	m = hagent_expect(c, WM_PREPARE, NULL, 5000);
+	ok(m && strcmp(m->bundle_digest, bundle) == 0, "alpha gets an order to prepare");
+	wire_free(WM_PREPARE, m);
+	hagent_close(c);
+}
+
+static struct hagent *stranger;
+
+/* Its answer comes after a while. */
+static void ask_as_stranger(const char *digest)
+{
+	struct wm_blob_get get = {.digest = (char *)(uintptr_t)digest};
+
+	hagent_join(k, "stranger", 9);
+	stranger = hagent_dial(k, "stranger", ROLE_BULK);
+	ok(hagent_wait_open(stranger, 5000) == 1, "another node connects");
+	hagent_send(stranger, WM_BLOB_GET, &get, 4);
+}
+
+static void test_stranger(void)
+{
+	struct wm_blob_data *got = hagent_expect(stranger, WM_BLOB_DATA, NULL, 20000);
+
+	ok(got && got->code == ERR_DENIED && got->data.n == 0,
+	   "a node without a launch that needs the blob does not get it");
+	like(got ? got->text : "-", "no launch on node stranger needs this blob", "the reason names the node");
+	wire_free(WM_BLOB_DATA, got);
+	hagent_close(stranger);
+}
+
 static void test_blobs(void)
 {
 	struct hagent *b = hagent_dial(k, "alpha", ROLE_BULK);
@@ -240,6 +302,8 @@ static void test_blobs(void)
 	ok(missing && missing->digests.n == 1 && strcmp(missing->digests.v[0], other) == 0,
 	   "the other is still missing");
 	wire_free(WM_BLOB_MISSING, missing);
+	ask_as_stranger(digest);
+	order_trees(digest, other);
 	hagent_send(b, WM_BLOB_GET, &get, 4);
 	got = hagent_expect(b, WM_BLOB_DATA, &id, 5000);
 	ok(got && got->code == 0 && got->data.n == sizeof(data) - 1 &&
@@ -302,6 +366,15 @@ static void test_large_blob(void)
 	put.data = (struct wire_bytes){(uint8_t *)data + 2 * PIECE, 1000};
 	is_int(put_code(b, &put, &present), 0, "the last");
 	is_int((int64_t)present, SIZE, "whole");
+	/* After a restart of hearthd an agent's question may come before the order that comes again. */
+	get.offset = SIZE;
+	hagent_send(b, WM_BLOB_GET, &get, 8);
+	poll(NULL, 0, 100);
+	order_trees(digest, "");
+	got = hagent_expect(b, WM_BLOB_DATA, NULL, 10000);
+	ok(got && got->code == 0 && got->total == SIZE, "a question before its order waits for the order: %s",
+	   got ? got->text : "-");
+	wire_free(WM_BLOB_DATA, got);
 	do {
 		get.offset = n;
 		hagent_send(b, WM_BLOB_GET, &get, 8);
@@ -343,6 +416,7 @@ static void test_many_blobs(void)
 	ok(hagent_wait_open(b, 5000) == 1, "connected");
 	hagent_send(b, WM_BLOB_PUT, &put, 1);
 	wire_free(WM_BLOB_OK, hagent_expect(b, WM_BLOB_OK, NULL, 10000));
+	order_trees(digest, "");
 	hagent_hold(b, 1);
 	for (i = 0; i < N; i++)
 		hagent_send(b, WM_BLOB_GET, &get, 100 + i);
@@ -372,6 +446,7 @@ int main(void)
 	test_blobs();
 	test_large_blob();
 	test_many_blobs();
+	test_stranger();
 	left = hagent_dial(k, "alpha", ROLE_CONTROL);
 	hagent_wait_open(left, 5000);
 	hkit_stop(k);
