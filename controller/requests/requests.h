@@ -15,6 +15,7 @@ REQUEST_OPS(R) /* controller/state/request_table.h */
 /* Kinds of REQ_TOKEN (user_tokens_req.c). */
 void make_user_token(struct core *c, struct request *rq);
 void make_session(struct core *c, struct request *rq);
+void token_forget_expired(struct core *c); /* removes expired tokens; to be called when one is made */
 void token_post_removed(struct core *c, const char *id, const char *by);
 
 #endif

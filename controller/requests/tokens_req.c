@@ -32,9 +32,9 @@
 
 #define JOIN_TTL_S 3600
 
-/* Removes expired tokens; runs when a token is made. Those of users and sessions go from the store, too: each
- * login leaves one. Join tokens keep their row, which says which node used one. */
-static void forget_expired(struct core *c)
+/* Those of users and sessions go from the store, too: each login leaves one. Join tokens keep their row,
+ * which says which node used one. */
+void token_forget_expired(struct core *c)
 {
 	struct cluster_rec *r, *tmp;
 
@@ -68,6 +68,7 @@ static void make_join_token(struct core *c, struct request *rq)
 		reply_fail(c, rq, ERR_DENIED, "only an administrator makes tokens for nodes");
 		return;
 	}
+	token_forget_expired(c);
 	c->io.random(raw, sizeof(raw), c->io.arg);
 	str_hex(raw, sizeof(raw), secret);
 	hash_hex(secret, 32, hash);
@@ -96,7 +97,6 @@ void req_token(struct core *c, struct request *rq)
 	const char *kind = "join";
 	struct err e;
 
-	forget_expired(c);
 	if (json_get_str(rq->body, "", "kind", &kind, &e) < 0)
 		reply_err(c, rq, &e);
 	else if (strcmp(kind, "user") == 0)

@@ -239,6 +239,7 @@ static struct token_rec *post_made(struct core *c, const struct request *rq, enu
 	char id[17];
 	cJSON *d = cJSON_CreateObject();
 
+	token_forget_expired(c);
 	snprintf(id, sizeof(id), "%c%.12s", token_kind_names[kind][0], hash);
 	json_add_str(d, "id", id);
 	json_add_str(d, "kind", token_kind_names[kind]);

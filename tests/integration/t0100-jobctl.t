@@ -313,7 +313,7 @@ else
 	skip "requests by hand" "curl is missing"
 fi
 HEARTH_URL=http://127.0.0.1:$port HEARTH_TOKEN=$token rc 0 "^$a completed" "wait over TCP with a token" wait "$a" --timeout 30
-HEARTH_URL=http://127.0.0.1:$port rc 4 "DATA/admin.token on the controller" "ls over TCP without a token: exit code 4, and where to find one" ls
+HEARTH_URL=http://127.0.0.1:$port rc 4 "Ask an administrator for a token, then: jobctl login URL" "ls over TCP without a token: exit code 4, and where to find one" ls
 HEARTH_PATIENCE=0 HEARTH_URL=https://127.0.0.1:$port HEARTH_TOKEN=$token rc 5 "http://" "https:// to a port that speaks plain HTTP" ls
 HEARTH_URL=http://127.0.0.1:$port HEARTH_TOKEN=wrong rc 4 "" "ls over TCP with a wrong token: exit code 4" ls
 

@@ -44,7 +44,7 @@ for host in host1 host2; do ok "$host knows its neighbour" wait_until 30 knows_o
 
 for host in host1 host2; do
 	ok "300 silent connections from another machine to $host" crowd head $host 300
-	ok "and 300 from its neighbour" crowd $([ $host = host1 ] && echo host2 || echo host1) $host 300
+	ok "and 300 from its neighbour" crowd "$([ $host = host1 ] && echo host2 || echo host1)" "$host" 300
 done
 cluster_signal hearthd KILL
 wait_until 10 cluster_gone hearthd

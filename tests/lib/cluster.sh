@@ -173,7 +173,7 @@ cluster_hearthd() {
 	wait_until 20 hearth nodes --json
 }
 cluster_agent() { # HOST ARGS...
-	local host=$1 token= root=
+	local host=$1 token='' root=''
 	shift
 	[ "$CLUSTER_RUN_AS" != root ] || root=--allow-root
 	[ -e "$CLUSTER/$host/data/agent.pem" ] || token=$(hearth token create --join) || return 1
