@@ -110,7 +110,8 @@ static int identify_caller(struct call *c, struct io *io, struct err *e)
 
 	if (auth_check_origin(&call, e) < 0 || auth_identify(a->auth, io->api->names, &call, &c->who, e) < 0)
 		return -1;
-	call_known(c);
+	if (call_known(c, e) < 0)
+		return -1;
 	if (c->who.use_due)
 		tell_use(c, io);
 	return 0;

@@ -40,10 +40,14 @@
 #define BODY_BUDGET   (256ull * 1024 * 1024) /* bodies in memory, per thread */
 #define PIPELINE_MAX  (64u * 1024)           /* bytes behind a request that is still being answered */
 
-/* The connections of a thread: at most so many of strangers, and of those of one source. */
+/* Parts of a thread's connections: of the unix socket, of users over TCP, of strangers, and of strangers of
+ * one source. What is neither the unix socket's nor the users' is kept for strangers: a quarter. */
+#define LOCAL_SHARE     4
+#define USERS_SHARE     2
 #define STRANGERS_SHARE 2
 #define SOURCE_SHARE    4
 #define SOURCE_MIN      64
+#define REFUSED_MAX     64 /* connections above the limit that still get an answer */
 
 /* evhttp fills the listener's callback argument with its own, so the error callback finds us by its thread.
  * Set by the sweep. */
@@ -61,28 +65,30 @@ static void free_later(void *arg)
 	free(arg);
 }
 
+static void resume_listener(struct http *h, struct http_listener *ls)
+{
+	if (!ls->closed || h->stopping || ls->n >= ls->most)
+		return;
+	ls->closed = 0;
+	if (ls->bound)
+		evconnlistener_enable(evhttp_bound_socket_get_listener(ls->bound));
+}
+
 static void resume_accepting(void *arg)
 {
 	struct http *h = arg;
 
-	if (!h->closed || h->stopping || h->n_conns >= h->cfg.max_conns)
-		return;
-	h->closed = 0;
-	if (h->tcp.bound)
-		evconnlistener_enable(evhttp_bound_socket_get_listener(h->tcp.bound));
-	if (h->local.bound)
-		evconnlistener_enable(evhttp_bound_socket_get_listener(h->local.bound));
+	resume_listener(h, &h->tcp);
+	resume_listener(h, &h->local);
 }
 
-static void pause_accepting(struct http *h)
+static void pause_listener(struct http *h, struct http_listener *ls)
 {
-	if (h->closed)
+	if (ls->closed)
 		return;
-	h->closed = 1;
-	if (h->tcp.bound)
-		evconnlistener_disable(evhttp_bound_socket_get_listener(h->tcp.bound));
-	if (h->local.bound)
-		evconnlistener_disable(evhttp_bound_socket_get_listener(h->local.bound));
+	ls->closed = 1;
+	if (ls->bound)
+		evconnlistener_disable(evhttp_bound_socket_get_listener(ls->bound));
 	loop_timer_arm(h->reopen, 200000);
 }
 
@@ -92,14 +98,18 @@ static void charge_body(struct http_conn *conn, uint64_t bytes)
 	conn->charged = bytes;
 }
 
-static void uncount_conn(struct http_conn *conn)
+static struct http_listener *listener_of(const struct http_conn *conn)
 {
-	struct http *h = conn->h;
+	return conn->is_unix ? &conn->h->local : &conn->h->tcp;
+}
 
-	h->n_conns--;
-	COUNT(h, open, -1);
-	if (h->closed)
-		resume_accepting(h);
+void http_conn_uncount(struct http_conn *conn)
+{
+	struct http_listener *ls = listener_of(conn);
+
+	ls->n--;
+	COUNT(conn->h, open, -1);
+	resume_listener(conn->h, ls);
 }
 
 /* evhttp frees the connection, for whatever reason: the last moment at which bev and evcon are valid. */
@@ -113,13 +123,14 @@ static void on_close(struct evhttp_connection *evcon, void *arg)
 		return;
 	conn->end = CONN_GONE;
 	http_conn_known(conn);
+	http_share_leave(conn);
 	if (conn->entry)
 		evbuffer_remove_cb_entry(bufferevent_get_input(conn->bev), conn->entry);
 	charge_body(conn, 0);
 	if (conn->call)
 		call_conn_gone(conn->call);
 	if (!conn->taken)
-		uncount_conn(conn);
+		http_conn_uncount(conn);
 	HASH_DEL(h->conns, conn);
 	loop_defer(h->cfg.loop, free_later, conn);
 }
@@ -191,8 +202,9 @@ static void send_refusal(void *arg)
 	evbuffer_add_printf(
 	    bufferevent_get_output(conn->bev),
 	    "HTTP/1.1 %d Refused\r\nContent-Type: application/problem+json\r\nContent-Length: %zu\r\n"
-	    "Connection: close\r\n\r\n%s",
-	    conn->status, strlen(text), text);
+	    "%sConnection: close\r\n\r\n%s",
+	    conn->status, strlen(text), conn->status == 429 || conn->status == 503 ? "Retry-After: 1\r\n" : "",
+	    text);
 	free(text);
 	cJSON_Delete(problem);
 	/* No read callback: evhttp must not see another byte, and the guard drops further input. */
@@ -356,20 +368,27 @@ static size_t source_length(const char *peer)
 	return colon ? (size_t)(colon - peer) : strlen(peer);
 }
 
-/* Ends the oldest stranger but this one that waits for no answer; same: of its source. 1: one was ended. */
+/* Ends the oldest stranger but this one: one that waits for no answer, or else any. same: of its source. 1:
+ * one was ended. */
 static int drop_stranger(struct http *h, const struct http_conn *but, int same)
 {
 	size_t n = source_length(but->peer) + 1;
-	struct http_conn *conn;
+	struct http_conn *conn, *waits = NULL;
 
 	DL_FOREACH (h->strangers, conn) {
-		if (conn == but || conn->call || (same && strncmp(conn->peer, but->peer, n) != 0))
+		if (conn == but || (same && strncmp(conn->peer, but->peer, n) != 0))
 			continue;
-		COUNT(h, refused, 1);
-		conn_kill(conn);
-		return 1;
+		if (!conn->call)
+			break;
+		if (!waits)
+			waits = conn;
 	}
-	return 0;
+	conn = conn ? conn : waits;
+	if (!conn)
+		return 0;
+	COUNT(h, refused, 1);
+	conn_kill(conn);
+	return 1;
 }
 
 static unsigned strangers_of(const struct http *h, const struct http_conn *source)
@@ -390,19 +409,36 @@ static void admit_stranger(struct http_conn *conn)
 	struct http *h = conn->h;
 	unsigned most = h->cfg.max_conns / SOURCE_SHARE;
 
-	if (!conn->is_unix) {
-		conn->stranger = 1;
-		DL_APPEND(h->strangers, conn);
-		h->n_strangers++;
-		if (strangers_of(h, conn) > (most < SOURCE_MIN ? SOURCE_MIN : most))
-			drop_stranger(h, conn, 1);
-		else if (h->n_strangers > h->cfg.max_conns / STRANGERS_SHARE)
-			drop_stranger(h, conn, 0);
-	}
-	while (h->n_conns > h->cfg.max_conns && drop_stranger(h, conn, 0))
+	conn->stranger = 1;
+	DL_APPEND(h->strangers, conn);
+	h->n_strangers++;
+	if (strangers_of(h, conn) > (most < SOURCE_MIN ? SOURCE_MIN : most))
+		drop_stranger(h, conn, 1);
+	else if (h->n_strangers > h->cfg.max_conns / STRANGERS_SHARE)
+		drop_stranger(h, conn, 0);
+	while (h->tcp.n > h->tcp.most && drop_stranger(h, conn, 0))
 		;
-	if (h->n_conns <= h->cfg.max_conns && (!conn->is_tls || bufferevent_openssl_get_ssl(conn->bev)))
+	if (h->tcp.n <= h->tcp.most && (!conn->is_tls || bufferevent_openssl_get_ssl(conn->bev)))
 		conn->over = 0;
+	if (conn->over)
+		refuse_conn(conn, 503, "too many connections; try again");
+}
+
+static void admit_account(struct http_conn *conn)
+{
+	struct http *h = conn->h;
+	enum share_rc rc = http_share_add(&h->accounts, conn, conn->peer);
+
+	conn->over = rc != SHARE_OK;
+	if (rc == SHARE_OWNER_FULL)
+		refuse_conn(
+		    conn, 429,
+		    "your account has too many connections to this socket that wait for an answer; end some of "
+		    "them, for example followers of logs, then try again");
+	else if (rc == SHARE_FULL)
+		refuse_conn(conn, 503, "too many connections; try again");
+	if (conn->over && h->local.n > h->local.most + REFUSED_MAX)
+		conn_kill(conn);
 }
 
 /* End of the turn in which it was accepted: evhttp's connection object exists now. */
@@ -413,10 +449,11 @@ static void set_up(void *arg)
 	bufferevent_data_cb read_cb, write_cb;
 	bufferevent_event_cb event_cb;
 	void *cbarg = NULL;
+	int was_refused;
 
 	bufferevent_getcb(conn->bev, &read_cb, &write_cb, &event_cb, &cbarg);
 	if (!cbarg) { /* evhttp gave it up already */
-		uncount_conn(conn);
+		http_conn_uncount(conn);
 		bufferevent_decref(conn->bev);
 		HASH_DEL(conn->h->conns, conn);
 		free(conn);
@@ -430,10 +467,12 @@ static void set_up(void *arg)
 	bufferevent_set_max_single_read(conn->bev, 128 * 1024);
 	bufferevent_set_max_single_write(conn->bev, 256 * 1024);
 	describe_peer(conn);
-	admit_stranger(conn);
-	if (conn->over)
-		refuse_conn(conn, 503, "too many connections; try again");
-	else if (conn->end == CONN_REFUSED)
+	was_refused = conn->end == CONN_REFUSED;
+	if (conn->is_unix)
+		admit_account(conn);
+	else
+		admit_stranger(conn);
+	if (was_refused)
 		send_refusal(conn);
 }
 
@@ -465,11 +504,11 @@ static struct bufferevent *on_bufferevent(struct event_base *base, void *arg)
 	HASH_ADD_PTR(h->conns, bev, conn);
 	COUNT(h, accepted, 1);
 	COUNT(h, open, 1);
-	if (++h->n_conns > h->cfg.max_conns || (ls->ssl && !ssl)) {
+	if (++ls->n > ls->most || (ls->ssl && !ssl)) {
 		conn->over = 1;
 		COUNT(h, over_limit, 1);
-		if (h->n_conns > h->cfg.max_conns + 64)
-			pause_accepting(h);
+		if (ls->n > ls->most + 2 * REFUSED_MAX)
+			pause_listener(h, ls);
 	}
 	conn->entry = evbuffer_add_cb(bufferevent_get_input(conn->bev), on_input, conn);
 	bufferevent_incref(conn->bev);
@@ -486,7 +525,8 @@ static void on_accept_error(struct evconnlistener *l, void *arg)
 	if (error == ECONNABORTED || error == EINTR || !of_thread)
 		return;
 	log_warn("event=accept_failed error=\"%s\"", strerror(error));
-	pause_accepting(of_thread); /* out of descriptors: the listener would spin */
+	pause_listener(of_thread, &of_thread->tcp); /* out of descriptors: the listeners would spin */
+	pause_listener(of_thread, &of_thread->local);
 }
 
 /* ---- requests --------------------------------------------------------------------------------- */
@@ -551,6 +591,10 @@ struct http *http_create(const struct http_config *c, void (*on_call)(struct cal
 	h->arg = arg;
 	h->tcp.ssl = c->ssl;
 	h->local.is_unix = 1;
+	h->local.most = c->max_conns / LOCAL_SHARE;
+	h->tcp.most = c->max_conns - h->local.most;
+	http_share_init(&h->accounts, h->local.most);
+	http_share_init(&h->users, c->max_conns / USERS_SHARE);
 	h->sweep = loop_timer_create(c->loop, on_sweep, h);
 	h->reopen = loop_timer_create(c->loop, resume_accepting, h);
 	if ((c->tcp_fd >= 0 && listen_on(h, &h->tcp, c->tcp_fd, e) < 0) ||

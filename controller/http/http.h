@@ -98,7 +98,8 @@ void call_drop(struct call *c);
 int call_open(
     const struct call *c); /* the client is still there and waits for its answer, or for more of a stream */
 
-void call_known(struct call *c); /* the caller has proved who it is: its connection counts as no stranger's */
+/* The caller has proved who it is (who): its connection counts as this user's. -1: he has too many. */
+int call_known(struct call *c, struct err *e);
 int call_fd(const struct call *c); /* the connection's descriptor; -1: the client is gone */
 const char *call_header(const struct call *c, const char *name);           /* of the request; NULL none */
 void call_add_header(struct call *c, const char *name, const char *value); /* of the answer; before it */

@@ -210,10 +210,25 @@ static void answer_text(struct call *c, int status, const char *type, char *text
 	call_buffer(c, status, type, b);
 }
 
-void call_known(struct call *c)
+int call_known(struct call *c, struct err *e)
 {
-	if (c->conn)
-		http_conn_known(c->conn);
+	struct http_conn *conn = c->conn;
+	enum share_rc rc;
+
+	if (!conn || !conn->stranger)
+		return 0;
+	rc = http_share_add(&conn->h->users, conn, c->who.user);
+	if (rc == SHARE_OK) {
+		http_conn_known(conn);
+		return 0;
+	}
+	call_add_header(c, "Connection", "close");
+	if (rc == SHARE_OWNER_FULL)
+		return err_set(e, ERR_BUSY,
+		               "you have too many connections (%u) that wait for an answer; end some of them, for "
+		               "example followers of logs, then try again",
+		               conn->h->users.each);
+	return err_set(e, ERR_UNAVAILABLE, "too many connections of users wait for an answer; try again");
 }
 
 int call_fd(const struct call *c)
@@ -445,8 +460,8 @@ struct bufferevent *call_take_over(struct call *c, const char *protocol, struct 
 	c->on_gone = on_taken_gone;
 	conn->taken = 1;
 	http_conn_known(conn);
-	conn->h->n_conns--; /* bounded by its new owner */
-	COUNT(conn->h, open, -1);
+	http_share_leave(conn);
+	http_conn_uncount(conn); /* bounded by its new owner */
 	evbuffer_remove_cb_entry(bufferevent_get_input(bev), conn->entry);
 	conn->entry = NULL;
 	bufferevent_setcb(bev, NULL, NULL, NULL, NULL);

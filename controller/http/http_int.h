@@ -1,5 +1,6 @@
 /*
- * http_int: what http.c (connections) and http_call.c (calls and answers) share. No other file includes it.
+ * http_int: what http.c (connections), http_call.c (calls and answers) and http_share.c (their owners) share.
+ * No other file includes it.
  */
 #ifndef HEARTH_CONTROLLER_HTTP_HTTP_INT_H
 #define HEARTH_CONTROLLER_HTTP_HTTP_INT_H
@@ -12,6 +13,7 @@
 #include "common/os/loop.h"
 #include "controller/http/http.h"
 #include "controller/http/http_guard.h"
+#include "controller/http/http_share.h"
 
 #define COUNT(h, field, n) atomic_fetch_add_explicit(&(h)->cfg.count->field, (n), memory_order_relaxed)
 
@@ -21,6 +23,8 @@ struct http_listener { /* evhttp's arguments for one of the two sockets */
 	struct evhttp_bound_socket *bound;
 	SSL_CTX *ssl;
 	int is_unix;
+	unsigned n, most; /* connections, without those that call_take_over gave away */
+	int closed;       /* paused: too many connections or no descriptors */
 };
 
 enum conn_end { CONN_GOES, CONN_REFUSED, CONN_GONE };
@@ -42,6 +46,9 @@ struct http_conn {
 	int is_unix, is_tls, taken, over;
 	int stranger;                  /* in h->strangers */
 	struct http_conn *prev, *next; /* there */
+	struct http_share *share;      /* that counts it */
+	struct share_owner *owner;     /* there; NULL: not counted */
+	struct http_conn *owner_prev, *owner_next;
 	uint32_t uid;
 	char peer[64];
 };
@@ -52,14 +59,14 @@ struct http {
 	void *arg;
 	struct http_listener tcp, local;
 	struct http_conn *conns;
-	unsigned n_conns; /* without those that call_take_over gave away */
 	/* Connections over TCP on which nobody has proved who calls, oldest first. */
 	struct http_conn *strangers;
 	unsigned n_strangers;
-	uint64_t body_bytes; /* bodies being read or worked on */
+	struct http_share accounts; /* connections of the unix socket, by the caller's account */
+	struct http_share users;    /* connections over TCP, by the user who has proved who he is */
+	uint64_t body_bytes;        /* bodies being read or worked on */
 	struct loop_timer *sweep, *reopen;
 	uint64_t sweep_us;
-	int closed; /* listeners are paused: too many connections or no descriptors */
 	int stopping;
 };
 
@@ -69,5 +76,6 @@ void call_conn_gone(struct call *c);
 /* http.c */
 void http_conn_idle(struct http_conn *conn);  /* its call is over */
 void http_conn_known(struct http_conn *conn); /* no stranger any more */
+void http_conn_uncount(struct http_conn *conn);
 
 #endif
