@@ -92,13 +92,20 @@ int lease_file_read(const char *path, struct lease_record *r, struct err *e)
 uint64_t lease_switch_look(struct lease_switch *s, const struct lease_record *r, uint64_t now_us,
                            uint64_t slept_us)
 {
-	if (r && r->until_us != s->until_us)
-		*s = (struct lease_switch){.until_us = r->until_us, .slept_us = slept_us, .lease_ms = r->lease_ms};
+	int slept = s->looked && slept_us > s->slept_us + SLEEP_US;
+
+	if (r) {
+		s->until_us = r->until_us;
+		s->lease_ms = r->lease_ms;
+	}
+	/* Whatever the record says now: the agent may not have run since. */
+	if (slept)
+		s->grace_until_us = now_us + s->lease_ms * 500ull;
+	s->slept_us = slept_us;
+	s->looked = 1;
 	if (!s->until_us || FAULT("mistake.no_switch"))
 		return now_us + LOOK_US;
 	if (now_us < s->until_us)
 		return s->until_us;
-	if (slept_us > s->slept_us + SLEEP_US && !s->grace_until_us)
-		s->grace_until_us = now_us + s->lease_ms * 500ull;
 	return now_us < s->grace_until_us ? s->grace_until_us : 0;
 }

@@ -36,13 +36,14 @@ int lease_file_read(const char *path, struct lease_record *r, struct err *e);
 
 struct lease_switch {        /* one shim's; begins as {0} */
 	uint64_t until_us;       /* of the last record; 0 none yet */
-	uint64_t slept_us;       /* clock_slept_us when it was found */
+	uint64_t slept_us;       /* clock_slept_us at the last look */
 	uint64_t grace_until_us; /* after the machine slept; 0 none */
 	uint32_t lease_ms;
+	int looked; /* once at least */
 };
 /* Decides when to look again, in boot time; 0: the lease is over, end the process. r: what the file says,
- * NULL unreadable or of another boot. slept_us: how long the machine has slept. After a sleep across the end
- * the agent gets half a lease: it could not have acted before. */
+ * NULL unreadable or of another boot. slept_us: how long the machine has slept. After a sleep since
+ * the last look the agent gets half a lease: it could not have acted before, whatever the record says. */
 uint64_t lease_switch_look(struct lease_switch *s, const struct lease_record *r, uint64_t now_us,
                            uint64_t slept_us);
 

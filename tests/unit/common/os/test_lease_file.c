@@ -112,12 +112,46 @@ static void test_switch(void)
 	is_int(lease_switch_look(&s, &held, 4000 * S, 7 * S), 0, "one that only stood still has none");
 }
 
+/* The agent wrote further records before the sleep, and the shim wakes before the agent. */
+static void test_sleep(void)
+{
+	struct lease_record later = held;
+	struct lease_switch s = {0};
+
+	later.until_us += 8 * S;
+	lease_switch_look(&s, &held, 101 * S, 7 * S);
+	is_int(lease_switch_look(&s, &later, 4000 * S, 3900 * S), 4005 * S,
+	       "a record that is over when it is found after a sleep: half a lease");
+	is_int(lease_switch_look(&s, &later, 4005 * S, 3900 * S), 0, "and no more");
+
+	s = (struct lease_switch){0};
+	lease_switch_look(&s, &held, 101 * S, 7 * S);
+	lease_switch_look(&s, &later, 4000 * S, 3900 * S);
+	later.until_us = 4003 * S;
+	is_int(lease_switch_look(&s, &later, 4004 * S, 3900 * S), 4005 * S, "nor does a further one end it");
+	later.until_us = 4010 * S;
+	is_int(lease_switch_look(&s, &later, 4005 * S, 3900 * S), 4010 * S, "one that lasts counts again");
+	is_int(lease_switch_look(&s, &later, 4010 * S, 3900 * S), 0, "to its end");
+
+	s = (struct lease_switch){0};
+	later.until_us = held.until_us + 8 * S;
+	lease_switch_look(&s, &held, 101 * S, 7 * S);
+	is_int(lease_switch_look(&s, &later, later.until_us - 1000, 8 * S), later.until_us,
+	       "a record that is all but over");
+	ok(lease_switch_look(&s, &later, later.until_us, 8 * S) > later.until_us + 4 * S,
+	   "after a sleep: half a lease, too");
+
+	s = (struct lease_switch){0};
+	is_int(lease_switch_look(&s, &held, 4000 * S, 3900 * S), 0, "a sleep before the process was there");
+}
+
 int main(void)
 {
 	path = xasprintf("%s/lease", tap_tmpdir());
 	test_file();
 	test_damage();
 	test_switch();
+	test_sleep();
 	free(path);
 	return tap_done();
 }
