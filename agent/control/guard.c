@@ -37,7 +37,7 @@ struct guard {
 	struct strv peers;        /* without this one */
 	struct ask *asks;         /* of the round, one for each peer */
 	uint32_t n_asked, next, open, reached, silent, hearing;
-	uint64_t saved_us, peers_gen;
+	uint64_t peers_gen;
 };
 
 static void start_questions(struct guard *g);
@@ -91,7 +91,7 @@ static void round_over(struct guard *g)
 		return;
 	v = lease_decide(&g->lease, now_us(g), known, g->reached, g->hearing);
 	log_warn("event=lease_out known=%u reached=%u silent=%u hearing=%u final=%d verdict=\"%s\"", known,
-	         g->reached, g->silent, g->hearing, g->lease.phase != LEASE_UNCONFIRMED,
+	         g->reached, g->silent, g->hearing, v != LEASE_LATE && g->lease.phase != LEASE_UNCONFIRMED,
 	         known ? lease_verdict_text(v) : "no other agent is known: the controller is down, carry on");
 	end_questions(g);
 	if (g->lease.phase == LEASE_LOST && !FAULT("mistake.no_fence")) {
@@ -99,8 +99,8 @@ static void round_over(struct guard *g)
 		g->ops->fenced(g->arg); /* one that was made meanwhile has said COLLECT already */
 	} else if (g->lease.phase == LEASE_UNCONFIRMED)
 		g->ops->dial_now(g->arg);
-	else if (g->lease.phase == LEASE_ORPHAN)
-		save_lease(g, now_us(g), 1);
+	else if (v == LEASE_CARRY_ON)
+		save_lease(g, g->lease.asked_us, 1); /* the answers tell of no later time */
 	lease_changed(g);
 }
 
@@ -160,8 +160,9 @@ static void on_timer(void *arg)
 	publish_lease(g);
 	g->n_asked = (uint32_t)g->peers.n;
 	g->asks = xcalloc(g->n_asked + 1, sizeof(g->asks[0]));
-	/* The round ends a little after its questions: those that were not asked by then count as not reached. */
-	loop_timer_arm(g->timer, (uint64_t)(lease_ask_timeout_ms(&g->lease) + 100) * 1000);
+	/* The round ends a little after its questions: those that were not asked by then count as not reached.
+	 * The other half of LEASE_ROUND_MS is for this timer's own lateness. */
+	loop_timer_arm(g->timer, (lease_ask_timeout_ms(&g->lease) + LEASE_ROUND_MS / 2) * 1000ull);
 	start_questions(g);
 	if (g->open == 0 && g->next >= g->n_asked)
 		round_over(g);
@@ -188,7 +189,6 @@ static void save_lease(struct guard *g, uint64_t from_us, int carry_on)
 	snprintf(r.boot_id, sizeof(r.boot_id), "%s", g->parts.boot_id);
 	if (lease_file_write(path, &r, &e) < 0)
 		log_error("event=lease_not_saved text=\"ranks end when it is over\" reason=\"%s\"", e.text);
-	g->saved_us = now_us(g);
 }
 
 static void load_lease(struct guard *g)
@@ -269,8 +269,6 @@ void guard_destroy(struct guard *g)
 
 void guard_ack(struct guard *g, uint64_t sent_us, uint32_t lease_ms)
 {
-	uint64_t now = now_us(g);
-
 	if (sent_us < g->lease.last_ack_us && g->lease.heard)
 		return; /* an answer that was long under way */
 	if (g->lease.phase != LEASE_HELD)
@@ -278,9 +276,7 @@ void guard_ack(struct guard *g, uint64_t sent_us, uint32_t lease_ms)
 	if (g->lease.phase == LEASE_ASKING)
 		end_questions(g);
 	lease_ack(&g->lease, sent_us, lease_ms);
-	if (now - g->saved_us >
-	    (uint64_t)g->lease.lease_ms * 100) /* a tenth of a lease: more would be writing for nothing */
-		save_lease(g, sent_us, 0);
+	save_lease(g, sent_us, 0); /* each: an older record would let the shims act before this agent */
 	lease_changed(g);
 }
 

@@ -49,6 +49,7 @@ int lease_tick(struct lease *l, uint64_t now_us)
 		l->orphan = l->phase == LEASE_ORPHAN;
 	l->confirming = l->phase == LEASE_UNCONFIRMED;
 	l->phase = LEASE_ASKING;
+	l->asked_us = now_us;
 	return 1;
 }
 
@@ -93,6 +94,15 @@ static uint64_t second_round_us(const struct lease *l, uint64_t now_us)
 	return now_us + (uint64_t)lease_ask_timeout_ms(l) * 250;
 }
 
+static void ask_again(struct lease *l, uint64_t now_us)
+{
+	if (l->confirming)
+		l->phase = LEASE_UNCONFIRMED;
+	else
+		l->phase = l->orphan ? LEASE_ORPHAN : LEASE_HELD;
+	l->ask_at_us = now_us;
+}
+
 enum lease_verdict lease_decide(struct lease *l, uint64_t now_us, uint32_t peers_known,
                                 uint32_t peers_reached, uint32_t peers_hearing)
 {
@@ -101,9 +111,14 @@ enum lease_verdict lease_decide(struct lease *l, uint64_t now_us, uint32_t peers
 	if (l->phase != LEASE_ASKING)
 		return LEASE_CARRY_ON;
 	v = lease_verdict(peers_known, peers_reached, peers_hearing);
+	if (v == LEASE_CARRY_ON && peers_known &&
+	    now_us > l->asked_us + (lease_ask_timeout_ms(l) + LEASE_ROUND_MS) * 1000ull) {
+		ask_again(l, now_us);
+		return LEASE_LATE;
+	}
 	if (v == LEASE_CARRY_ON) {
 		l->phase = LEASE_ORPHAN;
-		l->ask_at_us = now_us + (uint64_t)l->lease_ms * 500;
+		l->ask_at_us = l->asked_us + (uint64_t)l->lease_ms * 500;
 	} else if (l->confirming) {
 		l->phase = LEASE_LOST;
 	} else {
@@ -130,6 +145,8 @@ const char *lease_verdict_text(enum lease_verdict v)
 		return "another agent still hears the controller: this node is cut off";
 	case LEASE_MINORITY:
 		return "neither the controller nor a majority of the agents can be reached";
+	case LEASE_LATE:
+		return "the answers of the other agents came too late to count: ask again";
 	}
 	return "?";
 }

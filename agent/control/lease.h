@@ -14,9 +14,11 @@
  *
  * A verdict to kill waits for a second one: the agent dials eagerly and asks again at 7/8 L, so that all is
  * over at L. Otherwise a restarted hearthd that a neighbour finds first would look like a cut. After
- * CARRY_ON the agent asks again each L/2 and confirms a verdict to kill L/4 later. That is in time, because
- * a hearthd that came back declares no node lost in its first lease. An agent that could not ask in time
- * (it stood still, or was restarted) asks at once and again a moment later.
+ * CARRY_ON the agent asks again L/2 after that round began, and confirms a verdict to kill L/4 later. That is
+ * in time, because a hearthd that came back declares no node lost in its first lease. An agent that could not
+ * ask in time (it stood still, or was restarted) asks at once and again a moment later. CARRY_ON counts only
+ * when the round took no longer than a question and LEASE_ROUND_MS: an agent that stood still over its
+ * answers would carry on by the past.
  *
  * "Hears hearthd" means an acknowledgement younger than L/2. When hearthd dies, the leases of all agents
  * run out within one beat, and a neighbour with some milliseconds left must not prove that hearthd lives.
@@ -27,7 +29,10 @@
 
 #include <stdint.h>
 
-enum lease_verdict { LEASE_CARRY_ON, LEASE_CUT, LEASE_MINORITY };
+#define LEASE_ROUND_MS 100u /* that a round may take over one question */
+
+/* LATE: no agent hears hearthd, by answers that are too old; ask again. */
+enum lease_verdict { LEASE_CARRY_ON, LEASE_CUT, LEASE_MINORITY, LEASE_LATE };
 enum lease_phase {
 	LEASE_HELD,        /* the controller was heard not long ago */
 	LEASE_ASKING,      /* questions are on their way */
@@ -40,6 +45,7 @@ struct lease {
 	enum lease_phase phase;
 	uint64_t last_ack_us;
 	uint64_t ask_at_us; /* of LEASE_UNCONFIRMED and LEASE_ORPHAN */
+	uint64_t asked_us;  /* when the last round began: its answers are of that time or later */
 	int confirming;     /* the round is the second one */
 	int orphan;         /* the first round was that of an orphan */
 	uint32_t lease_ms;
@@ -57,7 +63,8 @@ uint32_t lease_ask_timeout_ms(const struct lease *l);
 int lease_peer_hears(uint32_t lease_ms, int has_controller, uint64_t ack_age_ms);
 enum lease_verdict lease_verdict(uint32_t peers_known, uint32_t peers_reached, uint32_t peers_hearing);
 /* Ends a round in LEASE_ASKING, and does nothing in other phases (an ack came meanwhile). The phase is then
- * LEASE_ORPHAN, LEASE_UNCONFIRMED or LEASE_LOST; the launches must be killed in LEASE_LOST only.
+ * LEASE_ORPHAN, LEASE_UNCONFIRMED or LEASE_LOST; after LEASE_LATE the one of before the round, and it is time
+ * to tick. The launches must be killed in LEASE_LOST only.
  */
 enum lease_verdict lease_decide(struct lease *l, uint64_t now_us, uint32_t peers_known,
                                 uint32_t peers_reached, uint32_t peers_hearing);

@@ -3,6 +3,7 @@
 #include "agent/control/lease.h"
 #include "common/base/clock.h"
 #include "common/os/fsutil.h"
+#include "common/os/lease_file.h"
 #include "common/os/loop.h"
 #include "tests/lib/tap.h"
 #include <inttypes.h>
@@ -37,7 +38,7 @@ static void test_time(void)
 	is_int(lease_tick(&l, t0 + 9000000), 0, "asked once");
 	is_int(lease_has_controller(&l, t0 + 2000000, &age), 0, "no controller now");
 	is_int(lease_decide(&l, t0 + 2500000, 2, 1, 0), LEASE_CARRY_ON, "carry on");
-	is_int(lease_next_us(&l), t0 + 4100000, "asked again after half a lease");
+	is_int(lease_next_us(&l), t0 + 3600000, "asked again half a lease after it was asked");
 	is_int(lease_tick(&l, t0 + 4100000), 1, "asks again");
 	is_int(lease_decide(&l, t0 + 4200000, 2, 2, 1), LEASE_CUT, "now one hears it");
 	is_int(l.phase, LEASE_UNCONFIRMED, "but that is not carried out at once");
@@ -114,6 +115,37 @@ static void test_asked_late(void)
 	       "whoever may be given up already has a quarter of a lease to dial");
 }
 
+/* The agent stood still while the answers were there: they tell nothing of now. */
+static void test_late_answers(void)
+{
+	uint64_t t0 = 1000000000, round = 1100000;
+	struct lease l;
+
+	lease_init(&l, t0, 10000, 1);
+	lease_tick(&l, t0 + 6250000);
+	is_int(lease_decide(&l, t0 + 6250000 + round, 2, 2, 0), LEASE_CARRY_ON, "answers in time count");
+	lease_init(&l, t0, 10000, 1);
+	lease_tick(&l, t0 + 6250000);
+	is_int(lease_decide(&l, t0 + 10200000, 2, 2, 0), LEASE_LATE, "later ones let nobody carry on");
+	ok(lease_next_us(&l) <= t0 + 10200000, "it asks again at once");
+	is_int(lease_tick(&l, t0 + 10200000), 1, "asks");
+	is_int(lease_decide(&l, t0 + 10205000, 2, 2, 0), LEASE_CARRY_ON, "and carries on");
+	is_int(lease_next_us(&l), t0 + 15200000, "for half a lease after the question");
+
+	lease_init(&l, t0, 10000, 1);
+	lease_tick(&l, t0 + 6250000);
+	lease_decide(&l, t0 + 6260000, 2, 2, 1);
+	lease_tick(&l, t0 + 8750000);
+	is_int(lease_decide(&l, t0 + 10200000, 2, 2, 0), LEASE_LATE, "late in the second round");
+	is_int(lease_tick(&l, t0 + 10200000), 1, "asked again");
+	is_int(lease_decide(&l, t0 + 10205000, 2, 2, 1), LEASE_CUT, "that is the second one");
+	is_int(l.phase, LEASE_LOST, "and confirms the first");
+
+	lease_init(&l, t0, 10000, 1);
+	lease_tick(&l, t0 + 6250000);
+	is_int(lease_decide(&l, t0 + 10200000, 2, 0, 0), LEASE_MINORITY, "a verdict to kill waits for nothing");
+}
+
 /* An agent that starts with a lease that ran out long ago gets time to dial. */
 static void test_late_start(void)
 {
@@ -171,6 +203,7 @@ static void test_saved(void)
 	struct guard_parts parts = {.env = &env, .boot_id = "b"};
 	struct guard *g;
 	char *text = NULL, path[4096];
+	struct lease_record r = {0};
 	uint64_t at = 0;
 
 	clock_fake_init(&clock, 1800000000000000ull, 5000000000ull);
@@ -183,6 +216,11 @@ static void test_saved(void)
 	ok(text && sscanf(text, "%" SCNu64, &at) == 1 && at == clock_boot_us(&clock) - 3000000,
 	   "from when the beat was sent, not from when its answer came: %s", text ? text : "");
 	free(text);
+	clock_fake_advance(&clock, 900000);
+	guard_ack(g, clock_boot_us(&clock) - 100000, 10000);
+	is_int(lease_file_read(path, &r, NULL), 0, "so is the next beat's");
+	is_int(r.last_ack_us, clock_boot_us(&clock) - 100000, "however soon it came");
+	is_int(r.until_us, r.last_ack_us + 10250000, "ranks run a lease and a quarter of a second from it");
 	guard_destroy(g);
 	loop_destroy(env.loop);
 }
@@ -193,6 +231,7 @@ int main(void)
 	test_time();
 	test_in_time();
 	test_asked_late();
+	test_late_answers();
 	test_late_start();
 	test_late_ack();
 	test_neighbours();
