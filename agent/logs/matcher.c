@@ -255,18 +255,19 @@ static void charge_task(struct matcher *m, const struct task *t)
 	b->left_us -= (int64_t)t->cpu_us;
 	if (t->f->kind != MATCH_OUTPUT || !m->set)
 		return;
-	if (b->left_us < 0) {
+	if (b->left_us < 0)
 		blame_patterns(m);
-		b->left_us = b->burst_us;
-	}
 	for (size_t i = 0; i < metric_set_count(m->set); i++)
 		if (metric_set_pattern(m->set, i).off && !m->off_known[i]) {
 			report_off(m, i, t->f->rank);
 			some = 1;
 		}
 	m->n_on = metric_set_on(m->set);
-	if (some)
-		save_off(m);
+	if (!some)
+		return; /* the lines themselves cost so much, or nothing is left to blame: the feeds wait */
+	if (b->left_us < 0)
+		b->left_us = b->burst_us;
+	save_off(m);
 }
 
 /* ---- tasks ------------------------------------------------------------------------------------------ */
@@ -392,6 +393,20 @@ static struct match_feed *take_feed(struct matcher *m)
 	return NULL;
 }
 
+/* Wakes when the first budget that a feed waits for is full enough for a task. */
+static void wait_for_budget(struct matcher *m)
+{
+	uint64_t us, first = UINT64_MAX;
+	const struct match_feed *f;
+
+	DL_FOREACH (m->queue, f) {
+		us = (uint64_t)(MATCH_QUANTUM_US - m->budget[f->kind].left_us) * m->budget[f->kind].share;
+		first = us < first ? us : first;
+	}
+	if (first != UINT64_MAX)
+		loop_timer_arm(m->timer, first);
+}
+
 static void next_task(struct matcher *m)
 {
 	struct match_feed *f;
@@ -406,9 +421,7 @@ static void next_task(struct matcher *m)
 				put_back(m, f);
 			return;
 		}
-	if (m->queue) /* metrics files */
-		loop_timer_arm(m->timer, (uint64_t)(MATCH_QUANTUM_US - m->budget[MATCH_JSON].left_us) *
-		                             m->budget[MATCH_JSON].share);
+	wait_for_budget(m);
 }
 
 static void on_timer(void *arg)

@@ -10,8 +10,9 @@
  * A launch has two budgets of CPU time, for patterns and for metrics files. Each is a bucket that holds
  * MATCH_BURST_US and fills at one part in MATCH_SHARE of a CPU. When the bucket of the patterns is empty, the
  * matcher switches off the costliest ones, until the others caused at most half of the cost, and fills the
- * bucket. `off` reports each, and DIR/patterns_off keeps the list for the next agent. When the bucket of the
- * metrics files is empty, they wait until it fills: their lines are all alike. Log bytes never wait.
+ * bucket. `off` reports each, and DIR/patterns_off keeps the list for the next agent. When no pattern is to
+ * blame, as with very many empty lines, the search waits until the bucket fills. So do metrics files: their
+ * lines are all alike. Log bytes never wait.
  */
 #ifndef HEARTH_AGENT_LOGS_MATCHER_H
 #define HEARTH_AGENT_LOGS_MATCHER_H

@@ -320,19 +320,26 @@ static void keep_unfinished(struct metric_scan *m, const char *p, size_t n)
 	m->long_by += n - part;
 }
 
-static const char *line_end(const char *p, size_t n)
+/* Returns the end of the line that begins at p. *nl: the first newline at or behind p, or `end`; it is found
+ * again only when p has passed it, so that a feed of empty lines is read once. */
+static const char *line_end(const char *p, const char *end, const char **nl)
 {
-	const char *nl = memchr(p, '\n', n), *cr = memchr(p, '\r', nl ? (size_t)(nl - p) : n);
+	const char *cr;
 
-	return cr ? cr : nl;
+	if (!*nl || *nl < p) {
+		*nl = memchr(p, '\n', (size_t)(end - p));
+		*nl = *nl ? *nl : end;
+	}
+	cr = memchr(p, '\r', (size_t)(*nl - p));
+	return cr ? cr : *nl < end ? *nl : NULL;
 }
 
 size_t metric_scan_feed(struct metric_scan *m, const char *p, size_t n, uint64_t at_us, metric_fn fn,
                         int (*stop)(void *), void *arg)
 {
-	const char *at = p, *end;
+	const char *at = p, *end, *nl = NULL;
 
-	while ((end = line_end(at, n - (size_t)(at - p)))) {
+	while ((end = line_end(at, p + n, &nl))) {
 		if (metric_scan_pending(m)) {
 			keep_unfinished(m, at, (size_t)(end - at));
 			scan_line(m, m->line, m->n, at_us, fn, arg);

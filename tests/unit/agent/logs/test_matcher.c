@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "tests/lib/tap.h"
 
@@ -216,6 +217,45 @@ static void test_json_waits(void)
 	free(text);
 }
 
+static uint64_t process_cpu_us(void)
+{
+	struct rusage u;
+
+	getrusage(RUSAGE_SELF, &u);
+	return (uint64_t)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000000 +
+	       (uint64_t)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+}
+
+/* Empty lines cost time, but no pattern costs anything: the search waits. */
+static void test_empty_lines(void)
+{
+	char *text = xmalloc(MATCH_CHUNK);
+	uint64_t cpu_us = process_cpu_us();
+	struct matcher *m;
+	struct feed f;
+
+	memset(text, '\r', MATCH_CHUNK);
+	match_pool_set_budget(pool, 20000, 1000);
+	m = launch(loss, tap_tmpdir());
+	open_feed(&f, m, MATCH_OUTPUT, text, MATCH_CHUNK, 100000);
+	UNTIL(f.done_us, 3);
+	cpu_us = process_cpu_us() - cpu_us;
+	ok(f.tasks > 0 && cpu_us < 200000, "3 s of empty lines cost %llu us", (unsigned long long)cpu_us);
+	ok(!f.done_us, "the search waits for its budget");
+	is_int(f.offs, 0, "no pattern is blamed");
+	match_feed_destroy(f.f);
+	matcher_destroy(m);
+	match_pool_set_budget(pool, 20, 4);
+	m = launch(loss, tap_tmpdir());
+	open_feed(&f, m, MATCH_OUTPUT, text, MATCH_CHUNK, 8);
+	UNTIL(f.done_us, 30);
+	is_int(f.bytes, 8 * MATCH_CHUNK, "and goes on as the budget fills");
+	match_feed_destroy(f.f);
+	matcher_destroy(m);
+	match_pool_set_budget(pool, MATCH_BURST_US, MATCH_SHARE);
+	free(text);
+}
+
 int main(void)
 {
 	loop = loop_create();
@@ -225,6 +265,7 @@ int main(void)
 	test_budget();
 	test_turns();
 	test_json_waits();
+	test_empty_lines();
 	match_pool_destroy(pool);
 	loop_destroy(loop);
 	return tap_done();

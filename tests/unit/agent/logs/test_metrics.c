@@ -177,6 +177,25 @@ static void test_bad_pattern(void)
 	free(g);
 }
 
+/* Empty lines end with a carriage return, and no newline follows: each byte is looked at a few times. */
+static void test_empty_lines(void)
+{
+	size_t n = 1024u * 1024;
+	char *text = xmalloc(n);
+	struct metric_set *set = set_of(usual);
+	struct got *g = xcalloc(1, sizeof(*g));
+	uint64_t cpu_us = clock_thread_cpu_us();
+
+	memset(text, '\r', n);
+	points_of(set, text, n, n, g);
+	cpu_us = clock_thread_cpu_us() - cpu_us;
+	ok(cpu_us < 1000000, "a million empty lines take %llu us", (unsigned long long)cpu_us);
+	is_int(g->points, 0, "and give no point");
+	metric_set_destroy(set);
+	free(text);
+	free(g);
+}
+
 int main(void)
 {
 	test_patterns();
@@ -184,5 +203,6 @@ int main(void)
 	test_long_lines();
 	test_stop();
 	test_bad_pattern();
+	test_empty_lines();
 	return tap_done();
 }
