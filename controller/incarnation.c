@@ -1,7 +1,8 @@
 /*
- * incarnation: see incarnation.h. The order of a new one: logs are set aside, DATA/incarnation is written,
- * and with the first transaction the database has number and event. When hearthd dies in between, the next
- * start finds that they disagree, and begins another one.
+ * incarnation: see incarnation.h. The order of a new one: logs are set aside, the marks of high-water are
+ * raised to below the first ids, DATA/incarnation is written, and with the first transaction the database has
+ * number and event. When hearthd dies in between, the next start finds that they disagree, and begins another
+ * one. It trusts high-water as soon as it finds DATA/incarnation: therefore the marks are durable before.
  */
 #include "controller/incarnation.h"
 
@@ -25,11 +26,13 @@
 #include "controller/state/core_io.h"
 #include "store/read/find.h"
 #include "store/read/load.h"
+#include "store/store.h"
 
 #define FILE_MAX     4096
 #define JOBS_APART   1000000ull /* where nobody knows how many ids were given */
 #define EVENTS_APART 1000000000ull
-#define NUMBERS_FROM 1577836800ull /* 2020-01-01: the hours after it are numbers */
+#define NUMBERS_FROM 1577836800ull /* 2020-01-01: the seconds after it are numbers */
+#define PLACES       10000ull      /* ids of restores within so many seconds are apart */
 
 /* ---- deciding -------------------------------------------------------------------------------- */
 
@@ -38,12 +41,18 @@ static uint64_t greater(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
+/* A first start wrote the files, and died before it recorded the number; nothing was committed meanwhile. */
+static int is_unfinished(const struct incarnation_facts *f)
+{
+	return f->file == 0 && f->has_marks && f->marks.last_event == f->last_event;
+}
+
 /* Adds why a new incarnation begins; empty: it does not. */
 static void say_why(const struct incarnation_facts *f, struct text *t)
 {
 	if (f->in_store && !f->has_file)
 		text_add(t, "DATA/incarnation is missing, and the database is of incarnation %" PRIu64, f->store);
-	else if (f->has_file && !f->in_store)
+	else if (f->has_file && !f->in_store && !is_unfinished(f))
 		text_add(t, "DATA is of incarnation %" PRIu64 ", and the database of none", f->file);
 	else if (f->file != f->store)
 		text_add(t, "DATA is of incarnation %" PRIu64 ", and the database of %" PRIu64, f->file, f->store);
@@ -51,6 +60,9 @@ static void say_why(const struct incarnation_facts *f, struct text *t)
 		text_add(t, "the data folder was copied from another place");
 	else if (f->backup)
 		text_add(t, "the database is a backup of %s", f->backup);
+	else if (f->in_store && !f->has_marks)
+		text_add(t, "DATA/high-water is missing or damaged, and the database is of incarnation %" PRIu64,
+		         f->store);
 	else if (f->has_marks && f->marks.last_event > f->last_event)
 		text_add(t,
 		         "the database is older than DATA/high-water: its last event is %" PRIu64
@@ -58,19 +70,25 @@ static void say_why(const struct incarnation_facts *f, struct text *t)
 		         f->last_event, f->marks.last_event);
 }
 
-/* Two restores that share no file have different numbers, because hours pass between them. */
+static uint64_t seconds_of(const struct incarnation_facts *f)
+{
+	return f->now_us / 1000000;
+}
+
+/* Two restores that share no file have different numbers, because seconds pass between them. */
 static uint64_t next_number(const struct incarnation_facts *f, int is_known)
 {
-	uint64_t n = greater(f->file, f->store) + 1, s = f->now_us / 1000000;
+	uint64_t n = greater(f->file, f->store) + 1, s = seconds_of(f);
 
 	if (!is_known && s > NUMBERS_FROM)
-		n = greater(n, (s - NUMBERS_FROM) / 3600);
+		n = greater(n, s - NUMBERS_FROM);
 	return n < INCARNATION_MOST ? n : INCARNATION_MOST;
 }
 
-static uint64_t far_above(uint64_t id, uint64_t step)
+/* Their ids are apart, too: each second has a place of its own, of a thousandth of a step. */
+static uint64_t far_above(uint64_t id, uint64_t step, const struct incarnation_facts *f)
 {
-	return (id / step + 2) * step + 1;
+	return (id / step + 2) * step + seconds_of(f) % PLACES * (step / 1000) + 1;
 }
 
 void incarnation_judge(const struct incarnation_facts *f, struct incarnation *out)
@@ -92,8 +110,8 @@ void incarnation_judge(const struct incarnation_facts *f, struct incarnation *ou
 	job = greater(job, f->marks.jobs);
 	event = greater(event, greater(f->marks.events, f->marks.last_event));
 	out->number = next_number(f, is_known);
-	out->first_job = is_known ? job + 1 : far_above(job, JOBS_APART);
-	out->first_event = is_known ? event + 1 : far_above(event, EVENTS_APART);
+	out->first_job = is_known ? job + 1 : far_above(job, JOBS_APART, f);
+	out->first_event = is_known ? event + 1 : far_above(event, EVENTS_APART, f);
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -221,6 +239,22 @@ static int set_aside(const char *data_dir, struct store_reader *r, struct incarn
 	return fs_write_atomic(note, text, strlen(text), 0600, e);
 }
 
+/* At each start: high-water is made, or is not behind the database. In a new incarnation no id below its
+ * first ones is given again. The mark of the newest event says so until its first event is committed, also
+ * where DATA/incarnation and the database agree because high-water alone was missing. */
+static int settle_marks(const struct incarnation_facts *f, struct store *s, const struct incarnation *in,
+                        struct err *e)
+{
+	struct store_marks least = {.jobs = f->last_job, .events = f->last_event, .last_event = f->last_event};
+
+	if (in->is_new) {
+		least.jobs = greater(least.jobs, in->first_job - 1);
+		least.events = greater(least.events, in->first_event - 1);
+		least.last_event = in->first_event - 1;
+	}
+	return store_settle_marks(s, &least, e);
+}
+
 int incarnation_begin(const char *data_dir, struct incarnation_facts *f, struct store *s,
                       struct store_reader *r, struct incarnation *out, struct err *e)
 {
@@ -236,6 +270,8 @@ int incarnation_begin(const char *data_dir, struct incarnation_facts *f, struct 
 	incarnation_judge(f, out);
 	f->backup = NULL;
 	if (out->is_new && set_aside(data_dir, r, out, e) < 0)
+		return -1;
+	if (settle_marks(f, s, out, e) < 0)
 		return -1;
 	if (out->unwritten && write_file(data_dir, out->number, e) < 0)
 		return -1;

@@ -4,7 +4,7 @@
  *
  * hearthd compares the database with two files in DATA that no backup of the database holds: `incarnation`
  * (a number, and which file on which machine it is) and `high-water` (store/write/marks.h). When they do not
- * agree, a new incarnation begins:
+ * agree, or one is missing, a new incarnation begins:
  *
  *   - ids of jobs and events continue above every id that may have been given;
  *   - the number is in the high bits of each new epoch, so nodes accept new orders, and refuse those of
@@ -52,7 +52,7 @@ struct incarnation {
 
 /* Decides. Pure. */
 void incarnation_judge(const struct incarnation_facts *f, struct incarnation *out);
-/* Reads the files; before the store is opened, which makes and writes high-water. */
+/* Reads the files; before the store is opened, which makes high-water. */
 void incarnation_read(const char *data_dir, struct incarnation_facts *f);
 /* Adds the facts of the database, decides, and brings the files in DATA into order. */
 int incarnation_begin(const char *data_dir, struct incarnation_facts *f, struct store *s,

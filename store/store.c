@@ -112,6 +112,11 @@ void store_close(struct store *s)
 	release_store(s);
 }
 
+int store_settle_marks(struct store *s, const struct store_marks *least, struct err *e)
+{
+	return marks_settle(&s->marks, least, e);
+}
+
 int store_commit(struct store *s, struct store_txn *t, store_done_fn done, void *arg, struct err *e)
 {
 	int first, rc = 0;

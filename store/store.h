@@ -35,6 +35,7 @@
 
 struct loop;
 struct store;
+struct store_marks;
 
 struct store_config {
 	const char *path; /* DATA/hearth.db */
@@ -45,6 +46,9 @@ struct store_config {
 /* Opens the file, migrates it (refuses a newer schema) and starts the writer. Completions run on loop. */
 struct store *store_open(const struct store_config *c, struct loop *loop, struct err *e);
 void store_close(struct store *s); /* commits what waits, then closes */
+/* Makes each mark of high-water durably at least that of least, and writes a missing or damaged file. Before
+ * the first commit only: from then on the file is the writer thread's. */
+int store_settle_marks(struct store *s, const struct store_marks *least, struct err *e);
 
 /* The state thread's. Takes t and calls done (may be NULL) when t is durable or has failed. ERR_BUSY: the
  * queue is full, and t stays the caller's. */

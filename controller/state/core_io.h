@@ -56,11 +56,13 @@ struct core_io {
 };
 
 enum core_backfill { BACKFILL_EASY, BACKFILL_NONE, BACKFILL_CONSERVATIVE };
-#define INCARNATION_SHIFT 32                 /* of the incarnation in an epoch */
-#define INCARNATION_MOST  ((1ull << 20) - 1) /* so that an epoch is below 2^53, as numbers of JSON are */
-struct quota_limits {                        /* of an attempt, and of all running jobs of a user; 0: none */
-	uint64_t series_job, series_user;        /* series of metrics: names and ranks */
-	uint64_t artifact_job, artifact_user;    /* bytes in hearthd's store */
+/* Seconds fit into an incarnation's number until 2088, and 4 million attempts of a job into each. An epoch is
+ * below 2^53, as numbers of JSON are. */
+#define INCARNATION_SHIFT 22
+#define INCARNATION_MOST  ((1ull << 31) - 1)
+struct quota_limits {                     /* of an attempt, and of all running jobs of a user; 0: none */
+	uint64_t series_job, series_user;     /* series of metrics: names and ranks */
+	uint64_t artifact_job, artifact_user; /* bytes in hearthd's store */
 };
 struct core_config {
 	struct quota_limits quota;

@@ -58,6 +58,8 @@ static int write_marks(const struct marks *k, const struct store_marks *m, struc
 
 	if (FAULT("store.marks"))
 		return err_set(e, ERR_NOSPACE, "write the high-water file: injected");
+	if (!k->is_sound && ftruncate(k->fd, 0) < 0)
+		return err_sys(e, errno, "truncate the high-water file");
 	return pwrite(k->fd, text, (size_t)n, 0) == n ? 0 : err_sys(e, errno, "write the high-water file");
 }
 
@@ -87,11 +89,8 @@ int marks_open(struct marks *k, const char *path, struct err *e)
 	k->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (k->fd < 0)
 		return err_sys(e, errno, "%s", path);
-	if (rc > 0)
-		return 0;
-	if (ftruncate(k->fd, 0) < 0)
-		return err_sys(e, errno, "%s", path);
-	return write_marks(k, &k->m, e) < 0 || sync_name(path, e) < 0 ? -1 : 0;
+	k->is_sound = rc > 0;
+	return rc == 0 ? sync_name(path, e) : 0;
 }
 
 void marks_close(struct marks *k)
@@ -106,20 +105,33 @@ static uint64_t block_end(uint64_t id, uint64_t mark, uint64_t block)
 	return id <= mark ? mark : (id + block - 1) / block * block;
 }
 
-int marks_raise(struct marks *k, uint64_t job, uint64_t event, struct err *e)
+static uint64_t greater(uint64_t a, uint64_t b)
 {
-	struct store_marks to = k->m;
+	return a > b ? a : b;
+}
 
-	if (k->fd < 0 || (job <= to.jobs && event <= to.events))
+int marks_settle(struct marks *k, const struct store_marks *least, struct err *e)
+{
+	struct store_marks to = {.jobs = block_end(least->jobs, k->m.jobs, BLOCK_JOBS),
+	                         .events = block_end(least->events, k->m.events, BLOCK_EVENT),
+	                         .last_event = greater(least->last_event, k->m.last_event)};
+
+	if (k->fd < 0 || (k->is_sound && memcmp(&to, &k->m, sizeof(to)) == 0))
 		return 0;
-	to.jobs = block_end(job, to.jobs, BLOCK_JOBS);
-	to.events = block_end(event, to.events, BLOCK_EVENT);
 	if (write_marks(k, &to, e) < 0)
 		return -1;
 	if (fdatasync(k->fd) < 0)
 		return err_sys(e, errno, "sync the high-water file");
 	k->m = to;
+	k->is_sound = 1;
 	return 0;
+}
+
+int marks_raise(struct marks *k, uint64_t job, uint64_t event, struct err *e)
+{
+	if (job <= k->m.jobs && event <= k->m.events)
+		return 0;
+	return marks_settle(k, &(struct store_marks){.jobs = job, .events = event}, e);
 }
 
 void marks_note(struct marks *k, uint64_t event)
@@ -127,7 +139,7 @@ void marks_note(struct marks *k, uint64_t event)
 	struct store_marks to = k->m;
 	struct err e;
 
-	if (k->fd < 0 || event <= to.last_event)
+	if (k->fd < 0 || !k->is_sound || event <= to.last_event)
 		return;
 	to.last_event = event;
 	if (write_marks(k, &to, &e) == 0) {

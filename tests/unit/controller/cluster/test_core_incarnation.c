@@ -71,8 +71,9 @@ static void test_numbers(void)
 	id = world_submit(w, ONE);
 	is_int(id, 1001, "the next job has a number above those of the lost time line");
 	world_agent_up(w, "a", 1, 2);
-	is_int(prepare_epoch(w, "a"), (3ull << 32) + 1, "a job of the backup has an epoch of this incarnation");
-	is_int(prepare_epoch(w, "a"), (3ull << 32) + 1, "so has a new one");
+	is_int(prepare_epoch(w, "a"), (3ull << INCARNATION_SHIFT) + 1,
+	       "a job of the backup has an epoch of this incarnation");
+	is_int(prepare_epoch(w, "a"), (3ull << INCARNATION_SHIFT) + 1, "so has a new one");
 	world_launch(w, "a", known, 1, LAUNCH_FAILED, RC_AGENT, "x");
 	world_launch(w, "a", known, 1, LAUNCH_CLEANED, 0, NULL);
 	world_end_well(w);
@@ -120,7 +121,8 @@ static void test_fence(void)
 	report_lost(w, 7, 1, 1, LAUNCH_CLEANED);
 	is_int(world_count(w, "a", WM_PREPARE), 0, "one is still there");
 	report_lost(w, known, 2, 2, LAUNCH_CLEANED);
-	is_int(prepare_epoch(w, "a"), (1ull << 32) + 1, "then it gets the job, with an epoch that it accepts");
+	is_int(prepare_epoch(w, "a"), (1ull << INCARNATION_SHIFT) + 1,
+	       "then it gets the job, with an epoch that it accepts");
 	world_end_well(w);
 }
 
