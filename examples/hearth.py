@@ -855,7 +855,7 @@ class _LogReader:
     def __init__(self, job, stream, follow, attempt):
         self.job, self.stream, self.follow = job, stream, follow
         self.pinned, self.attempt = attempt is not None, attempt or 0
-        self.offset, self.begun, self.any, self.lost = 0, False, False, None
+        self.offset, self.missing, self.begun, self.any, self.lost = 0, 0, False, False, None
 
     def _open(self):
         path = self.job._path(
@@ -863,7 +863,8 @@ class _LogReader:
             % (urllib.parse.quote(self.stream, safe=""), self.offset, self.follow, self.attempt)
         )
         connection, response = self.job.client.open("GET", path, timeout=self.QUIET_S)
-        self.offset = int(response.getheader("X-Hearth-Offset") or self.offset)
+        begins = int(response.getheader("X-Hearth-Offset") or self.offset)
+        self.missing, self.offset = begins - self.offset, begins
         self.attempt = int(response.getheader("X-Hearth-Attempt") or self.attempt)
         self.begun, self.lost = True, None
         return connection, response
@@ -872,6 +873,8 @@ class _LogReader:
         """Until the end of the stream; HearthError with status 0 when the connection is lost."""
         connection, response = self._open()
         try:
+            if self.missing > 0:
+                yield b"\n[hearth: %d bytes are missing here: the log is longer than its limit]\n" % self.missing
             while True:
                 data = response.read1(65536)
                 if not data:

@@ -7,6 +7,9 @@
  * much; the disk still has everything. Before a stream exists, its follower waits without an answer, so that
  * 404 remains possible.
  *
+ * A reader of bytes learns by X-Hearth-Offset alone where they are from. At a hole in the stream its answer
+ * breaks off, so that it asks again.
+ *
  * The end comes when the stream is complete, or when the attempt is over and nothing has come for
  * END_QUIET_US (its node never sent the end).
  */
@@ -170,28 +173,54 @@ static void skip_ahead(struct reader *r, uint64_t size)
 	r->offset = to;
 }
 
-/* The reader is where the stream was cut because it is too long. 1: it goes on behind that. */
-static int skip_cut(struct reader *r)
+/* The end of the hole that the reader is in, because the stream was cut there; 0: it is in none. */
+static uint64_t find_hole_end(const struct reader *r)
 {
 	const char *dir = data_log_dir(api_of(r->fo->io)->data);
-	struct evbuffer *b;
 	uint64_t to = 0;
-	TEXT(note);
 
 	if (r->offset < LOGSTORE_FIRST || logstore_cut(dir, r->job, r->attempt, r->stream, &to, NULL) < 0 ||
 	    to <= r->offset)
 		return 0;
+	return to;
+}
+
+static void send_hole_note(struct reader *r, uint64_t to)
+{
+	struct evbuffer *b = evbuffer_new();
+	TEXT(note);
+
 	text_add(&note, "[hearth: %" PRIu64 " bytes are missing here: the log is longer than its limit]",
-	         to - LOGSTORE_FIRST);
-	b = evbuffer_new();
-	if (r->sse)
-		log_events_note(b, to, note.at);
-	else
-		evbuffer_add_printf(b, "\n%s\n", note.at);
-	r->offset = to;
+	         to - r->offset);
+	log_events_note(b, to, note.at);
 	call_stream_put(r->call, b);
 	evbuffer_free(b);
-	return 1;
+}
+
+enum step { STEP_MORE, STEP_WAIT, STEP_DONE };
+
+/* Events have offsets. A reader of bytes counts them, and knows only where its answer begins: an answer that
+ * has begun breaks off when its last byte is written, and the next one begins behind the hole. */
+static enum step pass_hole(struct reader *r, uint64_t to)
+{
+	struct call *c = r->call;
+
+	if (r->started && !r->sse) {
+		if (call_stream_queued(c))
+			return STEP_WAIT; /* until it has drained */
+		call_hold(c);
+		reader_free(r);
+		call_stream_abort(c);
+		call_drop(c);
+		return STEP_DONE;
+	}
+	if (r->sse) {
+		if (!r->started)
+			begin_answer(r);
+		send_hole_note(r, to);
+	}
+	r->offset = to;
+	return STEP_MORE;
 }
 
 static void send_bytes(struct reader *r, const char *p, size_t n)
@@ -209,13 +238,11 @@ static void send_bytes(struct reader *r, const char *p, size_t n)
 	evbuffer_free(b);
 }
 
-enum step { STEP_MORE, STEP_WAIT, STEP_DONE };
-
 /* One piece. STEP_DONE: r is gone. */
 static enum step send_piece(struct reader *r, char *piece)
 {
 	size_t n = 0, max = r->left < PIECE ? (size_t)r->left : PIECE;
-	uint64_t size = 0;
+	uint64_t size = 0, to;
 	int complete = 0;
 	struct err e;
 
@@ -234,12 +261,12 @@ static enum step send_piece(struct reader *r, char *piece)
 		skip_ahead(r, size);
 		return STEP_MORE;
 	}
+	if (n == 0 && r->left && (to = find_hole_end(r)))
+		return pass_hole(r, to);
 	if (!r->started)
 		begin_answer(r);
 	if (n)
 		send_bytes(r, piece, n);
-	else if (r->left && skip_cut(r))
-		return STEP_MORE;
 	if (r->left == 0 || (n == 0 && (complete || !r->follow))) {
 		finish_reader(r);
 		return STEP_DONE;

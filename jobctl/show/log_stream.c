@@ -59,6 +59,7 @@ static int log_cb(const char *p, size_t n, void *arg)
 		grep_feed(l->grep, p, n);
 	else
 		fwrite(p, 1, n, stdout);
+	l->in_line = n ? p[n - 1] != '\n' : l->in_line;
 	l->failed = fflush(stdout) || ferror(stdout);
 	return l->failed ? -1 : 0;
 }
@@ -92,13 +93,19 @@ static void read_header_stream(const char *p, size_t n, struct log_stream *l)
 static void report_lost(struct log_stream *l, uint64_t offset, uint64_t lost)
 {
 	wipe_waiting(l);
-	if (l->lines)
+	if (l->lines) {
 		loglines_lost(l->lines, l->attempt, stream_name(l), offset, lost);
-	else
-		printf("[hearth: %" PRIu64 " earlier bytes are no longer stored]\n", lost);
+		return;
+	}
+	if (l->grep)
+		grep_end_line(l->grep);
+	else if (l->in_line)
+		putchar('\n');
+	l->in_line = 0;
+	printf("[hearth: %" PRIu64 " bytes are missing here: the log is longer than its limit]\n", lost);
 }
 
-/* Reads where the answer begins: later than asked if retention removed older bytes. */
+/* Reads where the answer begins: later than asked if hearthd has cut out what is before it. */
 static int header_cb(const char *p, size_t n, void *arg)
 {
 	struct log_stream *l = arg;
@@ -109,7 +116,7 @@ static int header_cb(const char *p, size_t n, void *arg)
 		l->attempt = v;
 	} else if (read_header_number(p, n, "x-hearth-offset:", &v)) {
 		uint64_t wanted = l->begun ? l->offset : l->first < 0 ? v : (uint64_t)l->first;
-		if (v > wanted)
+		if (v > wanted && !l->end)
 			report_lost(l, v, v - wanted);
 		l->offset = v;
 		l->begun = 1;
@@ -166,6 +173,14 @@ static size_t find_tail(const struct log_tail *b, uint64_t lines, int *all)
 	return 0;
 }
 
+static int read_end(struct log_stream *l)
+{
+	cleanup_free char *path = log_path(l);
+	struct err ignored;
+	return client_stream(l->c->client, path, "application/octet-stream", NULL, tail_cb, header_cb, l,
+	                     &ignored);
+}
+
 void log_stream_seek_tail(struct log_stream *l)
 {
 	int follow = l->follow, all = 0;
@@ -173,16 +188,18 @@ void log_stream_seek_tail(struct log_stream *l)
 	uint64_t before = UINT64_MAX;
 	for (int64_t ask = TAIL_FIRST; l->tail && !all && ask <= TAIL_MOST / 2; ask *= 4) {
 		struct log_tail b = {0};
-		struct err ignored;
 		l->end = &b;
 		l->first = -ask;
 		l->begun = l->follow = 0;
-		char *path = log_path(l);
-		int rc = client_stream(l->c->client, path, "application/octet-stream", NULL, tail_cb, header_cb, l,
-		                       &ignored);
+		int rc = read_end(l);
+		/* It broke off at the hole of a log that is too long: the last lines are behind it. */
+		if (rc && l->begun && b.n) {
+			l->offset += b.n;
+			b.n = 0;
+			rc = read_end(l);
+		}
 		if (!rc)
 			first = (int64_t)(l->offset + find_tail(&b, l->tail_lines, &all));
-		free(path);
 		free(b.p);
 		/* All stored bytes were read. */
 		if (rc || l->offset == 0 || l->offset == before)

@@ -38,6 +38,7 @@ struct log_stream {
 	uint64_t offset;            /* of the next byte, once begun */
 	struct log_tail *end;       /* end of the log, while the last lines are searched */
 	int begun;                  /* an answer has come */
+	int in_line;                /* the last byte shown ends no line */
 	char real[STREAM_NAME_MAX]; /* the stream's name on the controller: setup is setup-algo-1 */
 	uint64_t lost_us;           /* since when the controller is away; 0: it is not */
 	struct waiting *waiting;    /* NULL: nothing was said yet */

@@ -313,8 +313,8 @@ static void handle_event(struct many *m)
 	if (text && cJSON_IsNumber(jget(o, "offset"))) {
 		uint64_t at = (uint64_t)print_number(o, "offset");
 		if (at > s->offset && !m->c->json)
-			printf("[%*u] [hearth: %" PRIu64 " earlier bytes are no longer stored]\n", m->width, s->rank,
-			       (at - s->offset));
+			printf("[%*u] [hearth: %" PRIu64 " bytes are missing here: the log is longer than its limit]\n",
+			       m->width, s->rank, (at - s->offset));
 		feed_stream(s, print_time_us(jtext(o, "time")), text, strlen(text));
 		m->taken += COST + strlen(text);
 	}

@@ -90,7 +90,9 @@ export async function followLog(job, stream, attempt, onText, signal) {
   for (;;) {
     const answer = await fetch(`/api/v1/jobs/${job}/logs/${encodeURIComponent(stream)}?follow=1&attempt=${attempt}&offset=${offset}`, { headers: withKey({}), signal });
     if (!answer.ok) throw new ApiError(answer.status, await answer.json().catch(() => ({})));
-    offset = Number(answer.headers.get('X-Hearth-Offset') || 0);
+    const begins = Number(answer.headers.get('X-Hearth-Offset') || 0);
+    if (offset >= 0 && begins > offset) onText(`\n[hearth: ${begins - offset} bytes are missing here: the log is longer than its limit]\n`);
+    offset = begins;
     const reader = answer.body.getReader();
     try {
       for (;;) {
@@ -101,7 +103,7 @@ export async function followLog(job, stream, attempt, onText, signal) {
       }
     } catch (e) {
       if (signal.aborted) return;
-      await new Promise((next) => setTimeout(next, 1000)); // the connection was cut: go on where it ended
+      await new Promise((next) => setTimeout(next, 1000)); // the connection was cut, or ended at a hole: go on where it ended
     }
   }
 }

@@ -200,6 +200,55 @@ static void test_follow(void)
 	js_stop(s);
 }
 
+/* A stream of 1024 bytes whose bytes 8 to 1000 are cut out: an answer over them breaks off, and the next one
+ * begins behind them. */
+static void holed(const struct js_seen *q, unsigned nth, struct js_answer *a, void *arg)
+{
+	static char at[16];
+	const char *offset = strstr(q->uri, "offset=");
+	int from = offset ? atoi(offset + 7) : 0;
+	(void)nth;
+	(void)arg;
+	a->body = "{\"status\":\"completed\",\"attempt_count\":1}";
+	if (!strstr(q->uri, "/logs/"))
+		return;
+	from = from < 0 ? (from < -1024 ? 0 : 1024 + from) : from;
+	from = from >= 8 && from < 1000 ? 1000 : from;
+	snprintf(at, sizeof(at), "%d", from);
+	a->chunked = 1;
+	a->headers[0] = "X-Hearth-Offset";
+	a->headers[1] = at;
+	a->headers[2] = "X-Hearth-Attempt";
+	a->headers[3] = "1";
+	a->cut = from < 8;
+	a->body = from < 8 ? "one\ntwo." : "ee\nfour is the line.\n5\n" + (from - 1000);
+}
+
+static void test_hole(void)
+{
+	static const char hole[] = "[hearth: 992 bytes are missing here: the log is longer than its limit]\n";
+	struct js *s = js_start(holed, NULL, NULL);
+	char *want = xasprintf("one\ntwo.\n%see\nfour is the line.\n5\n", hole);
+	jr_expect(s, "logs 5", 0, want, "");
+	jr_expect(s, "logs 5 -f", 0, want, "job 5 completed\n");
+	free(want);
+	like(js_last_of(s, "GET")->uri, "/jobs/5", "it ends");
+	want = xasprintf("two.\n%sfour is the line.\n", hole);
+	jr_expect(s, "logs 5 --grep [wu]", 0, want, "");
+	free(want);
+	jr_expect(s, "logs 5 --json", 0,
+	          "{\"attempt\":1,\"stream\":\"rank-0\",\"offset\":0,\"text\":\"one\"}\n"
+	          "{\"attempt\":1,\"stream\":\"rank-0\",\"offset\":4,\"text\":\"two.\"}\n"
+	          "{\"attempt\":1,\"stream\":\"rank-0\",\"offset\":1000,\"lost\":992}\n"
+	          "{\"attempt\":1,\"stream\":\"rank-0\",\"offset\":1000,\"text\":\"ee\"}\n"
+	          "{\"attempt\":1,\"stream\":\"rank-0\",\"offset\":1003,\"text\":\"four is the line.\"}\n"
+	          "{\"attempt\":1,\"stream\":\"rank-0\",\"offset\":1021,\"text\":\"5\"}\n",
+	          "");
+	jr_expect(s, "logs 5 --tail 2", 0, "four is the line.\n5\n", "");
+	jr_expect(s, "logs 5 --tail 9", 0, "ee\nfour is the line.\n5\n", "");
+	js_stop(s);
+}
+
 static void simple_logs(const struct js_seen *q, unsigned nth, struct js_answer *a, void *arg)
 {
 	struct story *st = arg;
@@ -240,7 +289,8 @@ static void test_logs(void)
 	like(r.err, "jobctl: job 5 has only 1 attempt; attempt 9 does not exist\n",
 	     "no stream of another attempt");
 	run_fini(&r);
-	jr_expect(s, "logs 5 --rank 1", 0, "[hearth: 100 earlier bytes are no longer stored]\nlater\n", "");
+	jr_expect(s, "logs 5 --rank 1", 0,
+	          "[hearth: 100 bytes are missing here: the log is longer than its limit]\nlater\n", "");
 	jr_expect(s, "logs 5 --rank 1 --offset -50 --attempt 3", 0, "later\n", "");
 	like(js_last_of(s, "GET")->uri, "/logs/rank-1?offset=-50&skip=0&follow=0&attempt=3",
 	     "a place before the end, an attempt");
@@ -326,6 +376,7 @@ int main(void)
 	test_upload();
 	test_get();
 	test_follow();
+	test_hole();
 	test_logs();
 	interrupt_one("logs 5 --rank 1 -f", 1, "");
 	interrupt_one("wait 9", 2, "");

@@ -15,6 +15,7 @@
 #include "common/base/xalloc.h"
 #include "controller/api/log_events.h"
 #include "controller/api/log_names.h"
+#include "controller/files/logs/logstore.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/controller/http/httpagent.h"
 
@@ -190,6 +191,90 @@ static void test_events(void)
 	is_int((int)log_events_cut("a\xe2\x82", 3), 2, "two thirds too");
 	is_int((int)log_events_cut("a\xe2\x82\xac", 4), 0, "a whole one is not");
 	is_int((int)log_events_cut("\xff", 1), 0, "nor is rubbish");
+}
+
+/* A stream of 64 MiB whose middle was cut out. Lines of 64 bytes begin with their offset. */
+static uint64_t put_holed(const char *stream)
+{
+	enum { PIECE = 1u << 20, LINE = 64 };
+	cleanup_free char *piece = xcalloc(1, PIECE + 1);
+	uint64_t offset = 0;
+
+	for (int i = 0; i < 64; i++, offset += PIECE) {
+		for (size_t at = 0; at < PIECE; at += LINE) {
+			memset(piece + at, '.', LINE);
+			piece[at + (size_t)snprintf(piece + at, LINE, "%012llu", (unsigned long long)(offset + at))] =
+			    '.';
+			piece[at + LINE - 1] = '\n';
+		}
+		hagent_log(agent, 1, stream, offset, piece, 0);
+		wait_durable(1, stream, offset + PIECE);
+	}
+	return offset;
+}
+
+/* Reads a stream as a client does: by the offset of each answer, and the bytes behind it. Returns the last
+ * offset; *wrong: lines that are not where they should be, *rounds: answers. */
+static uint64_t read_counting(const char *path, uint64_t offset, int *wrong, int *rounds)
+{
+	for (*wrong = *rounds = 0; *rounds < 5;) {
+		cleanup_free char *at = xasprintf("%s&offset=%llu", path, (unsigned long long)offset), *text = NULL;
+		int fd = read_log(at, 0, NULL), closed = 0, whole;
+		const char *p;
+
+		text = raw_read(fd, "\r\n0\r\n\r\n", 10000, &closed);
+		close(fd);
+		++*rounds;
+		if (!(p = strstr(text, "X-Hearth-Offset: ")))
+			return 0;
+		offset = strtoull(p + 17, NULL, 10);
+		whole = strstr(text, "\r\n0\r\n\r\n") != NULL;
+		for (p = strstr(text, "\r\n\r\n") + 2; *p == '\r' && strtoul(p + 2, NULL, 16);) {
+			size_t n = strtoul(p + 2, (char **)(uintptr_t)&p, 16);
+
+			p += 2;
+			for (size_t i = (64 - offset % 64) % 64; i + 64 <= n; i += 64)
+				*wrong += strtoull(p + i, NULL, 10) != offset + i;
+			offset += n;
+			p += n;
+		}
+		if (whole)
+			return offset;
+	}
+	return offset;
+}
+
+/* A reader of bytes counts them: it must never take a hole for bytes. */
+static void test_hole(void)
+{
+	uint64_t end, to = 0;
+	cleanup_free char *dir = xasprintf("%s/logs", hkit_dir(k));
+	struct answer *a;
+	struct err e;
+	int wrong, rounds, fd, closed;
+	char *text;
+
+	end = put_holed("rank-6");
+	if (logstore_cut(dir, 1, 1, "rank-6", &to, &e) < 0 || !to)
+		tap_bail("the stream has no hole");
+	a = http(k, "GET", "/api/v1/jobs/1/logs/rank-6?offset=2097152&limit=12", "admin", NULL, NULL);
+	is_int(strtoll(answer_header(a, "X-Hearth-Offset"), NULL, 10), (int64_t)to,
+	       "an answer that would begin in a hole begins behind it, and says so");
+	is_int(strtoll(a->body, NULL, 10), (int64_t)to, "with the bytes that are there");
+	answer_free(a);
+	hagent_log(agent, 1, "rank-6", end, "", 1);
+	is_int((int64_t)read_counting("1/logs/rank-6?follow=1", 0, &wrong, &rounds), (int64_t)end,
+	       "a reader that counts bytes ends at the end of the stream");
+	ok(wrong == 0 && rounds == 2, "each line is where its offset says: %d are not, in %d answers", wrong,
+	   rounds);
+	is_int((int64_t)read_counting("1/logs/rank-6?follow=1", (1 << 20) - 640, &wrong, &rounds), (int64_t)end,
+	       "so does one that begins just before the hole");
+	ok(wrong == 0 && rounds == 2, "after two answers, too: %d lines are wrong, %d answers", wrong, rounds);
+	fd = read_log("1/logs/rank-6?follow=1&offset=1048000", 1, NULL);
+	text = raw_read(fd, "event: end\n", 10000, &closed);
+	ok(strstr(text, "event: skipped") && strstr(text, "event: end\n"), "events go on over the hole");
+	free(text);
+	close(fd);
 }
 
 /* A follower that stops reading for a while: it skips with a line that says so, and what it skipped is still
@@ -506,7 +591,8 @@ static void test_end_again(void)
 
 int main(void)
 {
-	k = hkit_start(NULL);
+	/* test_slow needs a stream of 40 MiB that is whole */
+	k = hkit_start(&(struct hkit_options){.logs = {.stream = 48u << 20}});
 	job_on(1, "alpha", "running");
 	hagent_join(k, "alpha", 1);
 	agent = hagent_dial(k, "alpha", ROLE_BULK);
@@ -517,6 +603,7 @@ int main(void)
 	test_following();
 	test_events();
 	test_slow();
+	test_hole();
 	test_many_followers();
 	test_disk();
 	test_first_rank_of_a_node();

@@ -177,6 +177,7 @@ static void start_all(struct hkit *k)
 	                          .cluster = "test",
 	                          .admin_user = k->admin,
 	                          .disk = k->o.disk,
+	                          .logs = k->o.logs,
 	                          .lease_ms = 10000,
 	                          .beat_ms = 1000};
 	cleanup_free char *db = xasprintf("%s/hearth.db", k->dir);

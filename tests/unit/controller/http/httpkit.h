@@ -21,6 +21,7 @@ struct hkit_options {
 	unsigned io_threads;
 	const char *dir;         /* an earlier kit's folder; NULL: a new one */
 	struct disk_space *disk; /* NULL: the disk is not looked at */
+	struct log_limits logs;
 	/* On the state thread: answer with rq->reply; -1: the kit's own answer. May be NULL. */
 	int (*on_request)(struct hkit *k, struct request *rq);
 	/* On the state thread; takes msg. NULL: freed. */
