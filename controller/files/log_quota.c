@@ -102,19 +102,31 @@ static int add_stream(const struct log_stream *s, void *arg)
 	return 0;
 }
 
+static int has_ended(const struct job_row *row)
+{
+	return row->status && (strcmp(row->status, "completed") == 0 || strcmp(row->status, "failed") == 0 ||
+	                       strcmp(row->status, "stopped") == 0);
+}
+
+/* NULL: the job has ended. Late logs of a lost node do not count: nothing would forget the job again. */
 static struct job *job_get(struct log_quota *q, uint64_t id)
 {
-	cleanup_free char *owner = NULL;
+	struct job_row row = {0};
 	struct job *j;
 	struct err e;
 
 	HASH_FIND(hh, q->jobs, &id, sizeof(id), j);
 	if (j)
 		return j;
+	store_job_get(q->reader, id, &row, &e);
+	if (has_ended(&row)) {
+		job_row_fini(&row);
+		return NULL;
+	}
 	j = xcalloc(1, sizeof(*j));
 	j->id = id;
-	owner = store_job_owner(q->reader, id, &e);
-	j->user = user_get(q, owner ? owner : "");
+	j->user = user_get(q, row.owner ? row.owner : "");
+	job_row_fini(&row);
 	logstore_streams(q->log_dir, id, 0, add_stream, &j->bytes, &e);
 	j->user->bytes += j->bytes;
 	HASH_ADD(hh, q->jobs, id, sizeof(j->id), j);
@@ -137,9 +149,9 @@ uint64_t log_quota_limit(struct log_quota *q, uint64_t id)
 	const struct job *j = job_get(q, id);
 
 	q->why = WHY_STREAM;
-	if (q->l.job && j->bytes > (int64_t)q->l.job)
+	if (j && q->l.job && j->bytes > (int64_t)q->l.job)
 		q->why = WHY_JOB;
-	else if (q->l.user && j->user->bytes > (int64_t)q->l.user)
+	else if (j && q->l.user && j->user->bytes > (int64_t)q->l.user)
 		q->why = WHY_USER;
 	else if (look_at_disk(q) != DISK_ROOM)
 		q->why = WHY_DISK;

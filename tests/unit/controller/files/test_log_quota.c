@@ -72,6 +72,36 @@ static void test_sums(void)
 	log_quota_destroy(q);
 }
 
+static void end_job(uint64_t id)
+{
+	struct store_txn *t = store_txn_new();
+	struct job_row r = kit_job(id);
+	struct err e;
+
+	r.owner = C("bob");
+	r.status = C("completed");
+	store_txn_job(t, &r);
+	if (kit_commit(&k, t, &e) < 0)
+		tap_bail("%s", e.text);
+}
+
+/* A lost node returns after the end of the job: nothing would ever forget it. */
+static void test_late(void)
+{
+	const struct log_limits l = {.stream = 100 * MIB, .user = 2 * MIB};
+	struct log_quota *q;
+
+	put_job(4, "bob");
+	q = log_quota_create(&l, dir, reader);
+	is_int(log_quota_limit(q, 3), LOGSTORE_LEAST, "a user above the quota");
+	log_quota_forget(q, 3);
+	end_job(3);
+	is_int(log_quota_limit(q, 3), 100 * MIB, "late logs of a job that has ended have the limit of a stream");
+	log_quota_add(q, 3, 50 * MIB);
+	is_int(log_quota_limit(q, 4), 100 * MIB, "and do not count for the user's running jobs");
+	log_quota_destroy(q);
+}
+
 /* After a restart a job has what its folder has. */
 static void test_found(void)
 {
@@ -133,6 +163,7 @@ int main(void)
 	reader = kit_reader(&k);
 	test_sums();
 	test_found();
+	test_late();
 	test_disk();
 	store_reader_close(reader);
 	kit_close(&k);
