@@ -92,12 +92,27 @@ static void make_join_token(struct core *c, struct request *rq)
 	free(text);
 }
 
+/* An I/O thread accepted the token a moment ago; its removal may have come first. */
+static int maker_lives(const struct core *c, const struct request *rq, struct err *e)
+{
+	const struct token_rec *t;
+
+	if (!rq->token_id || !*rq->token_id)
+		return 1;
+	t = cluster_token(&c->records, rq->token_id);
+	if (t && (!t->expires_us || t->expires_us > now_real(c)))
+		return 1;
+	err_set(e, ERR_UNAUTHORIZED,
+	        "the token of this call was removed or has expired; log in with another one");
+	return 0;
+}
+
 void req_token(struct core *c, struct request *rq)
 {
 	const char *kind = "join";
 	struct err e;
 
-	if (json_get_str(rq->body, "", "kind", &kind, &e) < 0)
+	if (!maker_lives(c, rq, &e) || json_get_str(rq->body, "", "kind", &kind, &e) < 0)
 		reply_err(c, rq, &e);
 	else if (strcmp(kind, "user") == 0)
 		make_user_token(c, rq);

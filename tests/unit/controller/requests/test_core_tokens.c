@@ -140,6 +140,27 @@ static void test_list_and_remove(void)
 	world_end_well(w);
 }
 
+/* A call that an I/O thread accepted before the removal of its token, and that arrives after it. */
+static void test_late_call(void)
+{
+	struct world *w = world_create(7);
+	cleanup_free char *id = make(w, &ada, "{\"kind\": \"user\"}");
+	cleanup_free char *brief = make(w, &ada, "{\"kind\": \"user\", \"ttl_s\": 60}");
+	struct who by = ada, late = ada;
+
+	by.token = id;
+	late.token = brief;
+	is_int(ask(w, &by, REQ_TOKEN_RM, id, NULL), 200, "a token is removed");
+	is_int(ask(w, &by, REQ_TOKEN, NULL, "{\"kind\": \"user\"}"), 401, "it makes no other token");
+	is_int(ask(w, &by, REQ_TOKEN, NULL, "{\"kind\": \"session\"}"), 401, "it opens no session");
+	world_advance(w, 61000000);
+	late.expires_us = 1;
+	is_int(ask(w, &late, REQ_TOKEN, NULL, "{\"kind\": \"session\"}"), 401,
+	       "an expired token opens no session");
+	is_int((int)listed(w, &ada), 0, "ada has no token and no session");
+	world_end_well(w);
+}
+
 static int is_stored(struct world *w, const char *hash)
 {
 	struct token_row row;
@@ -221,6 +242,7 @@ int main(void)
 	test_make();
 	test_job_scope();
 	test_list_and_remove();
+	test_late_call();
 	test_life();
 	test_use();
 	test_bounds();
