@@ -349,7 +349,10 @@ static void apply_token_made(struct ctx *x)
 	rec_set(&t->parent, data_text(x, "made_with"));
 	t->job = data_whole(x, "job");
 	t->created_us = x->at_us;
-	t->expires_us = ttl_us || t->kind == TOKEN_JOIN ? x->at_us + ttl_us : 0;
+	if (data_item(x, "expires_us"))
+		t->expires_us = data_whole(x, "expires_us");
+	else /* a join token, and events that older versions wrote */
+		t->expires_us = ttl_us || t->kind == TOKEN_JOIN ? x->at_us + ttl_us : 0;
 }
 
 /* ---- queues and quotas ----------------------------------------------------------------------- */

@@ -221,15 +221,13 @@ static int read_wanted(struct core *c, const struct request *rq, struct token_wi
 	return check_scope(c, rq, w, e) < 0 ? -1 : check_room(c, w->user, e);
 }
 
-/* A token of a token ends with it at the latest. */
-static uint64_t limit_ttl(const struct core *c, const struct request *rq, uint64_t ttl_s)
+/* Returns when a new token ends; 0 never. A token of a token ends with it at the latest. The time is
+ * absolute, because a rounded duration would let a token extend itself. */
+static uint64_t end_of_token(const struct core *c, const struct request *rq, uint64_t ttl_s)
 {
-	uint64_t now = now_real(c), left;
+	uint64_t wanted = ttl_s ? now_real(c) + ttl_s * 1000000 : 0, parent = rq->token_expires_us;
 
-	if (!rq->token_expires_us)
-		return ttl_s;
-	left = rq->token_expires_us > now ? (rq->token_expires_us - now) / 1000000 + 1 : 1;
-	return !ttl_s || ttl_s > left ? left : ttl_s;
+	return parent && (!wanted || wanted > parent) ? parent : wanted;
 }
 
 static struct token_rec *post_made(struct core *c, const struct request *rq, enum token_kind kind,
@@ -255,7 +253,7 @@ static struct token_rec *post_made(struct core *c, const struct request *rq, enu
 		json_add_str(d, "account", rq->account);
 	if (rq->token_id && *rq->token_id)
 		json_add_str(d, "made_with", rq->token_id);
-	json_add_u64(d, "ttl_s", limit_ttl(c, rq, (uint64_t)w->ttl_s));
+	json_add_u64(d, "expires_us", end_of_token(c, rq, (uint64_t)w->ttl_s));
 	cluster_post(c, EV_TOKEN_MADE, d);
 	t = cluster_token(&c->records, id);
 	rec_set(&t->secret_hash, hash);
