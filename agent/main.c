@@ -109,6 +109,7 @@ struct arguments {
 	char *join; /* the token */
 	char *join_file;
 	int join_stdin;
+	int join_word; /* --join has a token as its argument, as units of older agents do */
 	uint32_t join_wait_s;
 };
 
@@ -178,9 +179,18 @@ static void set_str(char **to, const char *value)
 	*to = xstrdup(value);
 }
 
-/* Every account can read the arguments of every program. The text does not repeat the token. */
-static int refuse_token(void)
+/* Every account can read the arguments of every program. The text does not repeat the token. A node that has
+ * joined needs no token, and its start line may be older than this rule: an upgrade must not end its ranks.
+ */
+static int check_join_word(const struct arguments *a)
 {
+	if (!a->join_word)
+		return 0;
+	if (a->c.alone || join_is_member(a->c.data_dir)) {
+		log_warn("event=join_word_ignored text=\"--join takes no token; this node has joined, so remove "
+		         "--join and the token from the agent's start line\"");
+		return 0;
+	}
 	fputs("hearth-agent: --join takes no token, because all users of this machine can read arguments; write "
 	      "the token to a file that only you can read and give --join-file FILE, or pipe it to --join -\n",
 	      stderr);
@@ -205,7 +215,8 @@ static int set_option(struct arguments *a, int id, const char *name, const char 
 		return 0;
 	case OPT_JOIN:
 		a->join_stdin = strcmp(v, "-") == 0;
-		return a->join_stdin ? 0 : refuse_token();
+		a->join_word = !a->join_stdin;
+		return 0;
 	case OPT_JOIN_FILE:
 		set_str(&a->join_file, v);
 		return 0;
@@ -517,7 +528,7 @@ int main(int argc, char **argv)
 	rc = parse_arguments(&a, argc, argv);
 	if (rc)
 		return rc < 0 ? 2 : 0;
-	if (fill_defaults(&a.c) < 0)
+	if (fill_defaults(&a.c) < 0 || check_join_word(&a) < 0)
 		return 2;
 	umask(022);
 	more_files();

@@ -81,6 +81,17 @@ static int has_joined(const struct files *f, const char *fingerprint)
 	return !fingerprint || (tls_fingerprint(pem, own, NULL) == 0 && strcmp(own, fingerprint) == 0);
 }
 
+int join_is_member(const char *data_dir)
+{
+	struct files f;
+	int member;
+
+	files_of(data_dir, &f);
+	member = has_joined(&f, NULL);
+	files_fini(&f);
+	return member;
+}
+
 /* ---- the token ----------------------------------------------------------------------------------- */
 
 static char *first_line(const char *text)

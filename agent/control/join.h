@@ -33,6 +33,8 @@ int join_cluster(const struct join_params *p, struct err *e);
 /* Removes certificate and key of a removed node, so that this folder needs a new token to join again. The
  * name stays, as the default of the next join. */
 void join_leave(const char *data_dir);
+/* Returns 1 when DATA has the key, the certificate and the name of a node that joined. */
+int join_is_member(const char *data_dir);
 /* Returns the name in DATA/node, malloc'ed; NULL when this folder never joined. */
 char *join_stored_name(const char *data_dir);
 

@@ -143,6 +143,21 @@ static void test_bad_token(void)
 	memcpy(c->given, c->token, sizeof(c->given));
 }
 
+/* The start line of an older agent: hearth-agent --join TOKEN. The node has joined already. */
+static void test_old_start_line(void)
+{
+	const char *const word[] = {"--join", c->token, NULL};
+	struct ctl_agent *x = ctl_agent_start(c, 1, "n2", NULL);
+
+	ok(ctl_wait_synced(x, 1, LONG), "a node joins");
+	ctl_agent_kill(x, SIGTERM);
+	x = ctl_agent_start(c, 1, "n2", word);
+	ok(ctl_wait_log(x, "event=join_word_ignored", LONG),
+	   "hearth-agent --join TOKEN: a node that has joined ignores the token with a warning");
+	ok(ctl_wait_synced(x, 2, LONG), "and comes back");
+	ctl_agent_kill(x, SIGTERM);
+}
+
 int main(void)
 {
 	cleanup_free char *program = xasprintf(
@@ -155,6 +170,7 @@ int main(void)
 	c = ctl_start(tap_tmpdir());
 	test_first_start();
 	test_token_sources();
+	test_old_start_line();
 	test_bad_token();
 	ctl_stop(c);
 	return tap_done();
