@@ -5,9 +5,12 @@
  */
 #include "jobctl/verbs/verbs.h"
 
+#include <arpa/inet.h>
+#include <curl/curl.h>
 #include <libgen.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -76,21 +79,45 @@ static int read_token(struct ctx *c, struct login *l)
 
 /* ---- the controller ---- */
 
-static int is_loopback(const char *url)
+/* Returns 1 for a host, as curl reads it, of this machine. The prefix "localhost" begins other names, too. */
+static int is_loopback(const char *host)
 {
-	const char *host = strstr(url, "://") + 3;
+	struct in_addr v4;
 
-	return strncmp(host, "127.", 4) == 0 || strncmp(host, "[::1]", 5) == 0 ||
-	       strncmp(host, "localhost", 9) == 0;
+	if (strcasecmp(host, "localhost") == 0 || strcmp(host, "[::1]") == 0)
+		return 1;
+	return inet_pton(AF_INET, host, &v4) == 1 && (ntohl(v4.s_addr) >> 24) == 127;
+}
+
+/* The same parser as that of the requests, so both see one host. Returns 1 for https, and for http to this
+ * machine. */
+static int is_safe_url(const char *url, int *https)
+{
+	CURLU *u = curl_url();
+	char *scheme = NULL, *host = NULL, *user = NULL;
+	int safe = 0;
+
+	if (u && curl_url_set(u, CURLUPART_URL, url, 0) == CURLUE_OK &&
+	    curl_url_get(u, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK &&
+	    curl_url_get(u, CURLUPART_HOST, &host, 0) == CURLUE_OK &&
+	    curl_url_get(u, CURLUPART_USER, &user, 0) == CURLUE_NO_USER) {
+		*https = strcmp(scheme, "https") == 0;
+		safe = *https || (strcmp(scheme, "http") == 0 && is_loopback(host));
+	}
+	curl_free(scheme);
+	curl_free(host);
+	curl_free(user);
+	curl_url_cleanup(u);
+	return safe;
 }
 
 static int check_url(struct ctx *c, struct login *l)
 {
-	l->https = strncmp(l->url, "https://", 8) == 0;
-	if (l->https || (strncmp(l->url, "http://", 7) == 0 && is_loopback(l->url)))
+	if (is_safe_url(l->url, &l->https))
 		return 0;
 	return ctx_fail(c, ERR_INVALID,
-	                "url '%s': expected https://HOST:PORT (http:// only for a controller on this machine)",
+	                "url '%s': expected https://HOST:PORT without a user name (http:// only for a controller "
+	                "on this machine: localhost, 127.0.0.1 or [::1])",
 	                l->url);
 }
 

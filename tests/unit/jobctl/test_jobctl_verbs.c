@@ -27,6 +27,28 @@ static void test_members(struct js *s)
 	jr_expect_lines(s, "show 17 --members 2", shown + 1);
 }
 
+/* A token goes out in the clear to this machine only, and a prefix of its names is not one of them. */
+static void test_login_url(void)
+{
+	static const char *const far[] = {"http://localhost.evil.org", "http://127.evil.org:7070",
+	                                  "http://127.0.0.1.evil.org", "http://localhost@evil.org",
+	                                  "http://evil.org",           "https://127.0.0.1@evil.org",
+	                                  "ftp://localhost",           "localhost:7070"};
+	static const char *const near[] = {"http://localhost:7070", "http://127.0.0.1:7070", "http://127.1.2.3",
+	                                   "http://[::1]:7070", "https://evil.org"};
+
+	for (unsigned i = 0; i < sizeof(far) / sizeof(far[0]); i++) {
+		cleanup_free char *line = xasprintf("login %s", far[i]);
+
+		jr_expect(NULL, line, 2, "", "expected https://HOST:PORT without a user name");
+	}
+	for (unsigned i = 0; i < sizeof(near) / sizeof(near[0]); i++) {
+		cleanup_free char *line = xasprintf("login %s", near[i]);
+
+		jr_expect(NULL, line, 2, "", "no token came on standard input");
+	}
+}
+
 static void test_usage(void)
 {
 	jr_expect(NULL, "", 2, "", "usage: jobctl");
@@ -348,6 +370,7 @@ int main(void)
 {
 	jr_init();
 	test_usage();
+	test_login_url();
 	struct js *s = js_start(jobctl_answers, NULL, NULL);
 	test_reading(s);
 	test_members(s);
