@@ -61,14 +61,41 @@ static void on_gone(struct call *c)
 	follower_free(c->state);
 }
 
+static const char *text_of(const cJSON *o, const char *key)
+{
+	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
+
+	return cJSON_IsString(v) ? v->valuestring : "";
+}
+
+static int is_token_event(const char *type)
+{
+	return strcmp(type, "token_made") == 0 || strcmp(type, "token_removed") == 0;
+}
+
+/* Ids are no secrets, but who has which token is: of those events, users see their own only. An event that
+ * names no user is an administrator's. */
+static int may_see(const struct follower *f, const char *type, const cJSON *data)
+{
+	const char *user;
+
+	if (f->call->who.role >= ROLE_ADMIN || !is_token_event(type))
+		return 1;
+	user = text_of(data, "user");
+	return *user && strcmp(user, f->call->who.user) == 0;
+}
+
 static void put_row(struct evbuffer *b, struct follower *f, const cJSON *row)
 {
-	const cJSON *id = cJSON_GetObjectItemCaseSensitive(row, "id"),
-	            *type = cJSON_GetObjectItemCaseSensitive(row, "type");
-	char *text = json_text(row);
+	const cJSON *id = cJSON_GetObjectItemCaseSensitive(row, "id");
+	const char *type = text_of(row, "type");
+	char *text;
 
 	f->last_id = (uint64_t)id->valuedouble;
-	sse_put(b, f->last_id, cJSON_IsString(type) ? type->valuestring : NULL, text);
+	if (!may_see(f, type, cJSON_GetObjectItemCaseSensitive(row, "data")))
+		return;
+	text = json_text(row);
+	sse_put(b, f->last_id, *type ? type : NULL, text);
 	free(text);
 }
 
@@ -135,6 +162,7 @@ void sse_notice(struct io *io, struct event_row *ev)
 {
 	struct follower *f, *tmp;
 	char *text = NULL;
+	cJSON *data = is_token_event(ev->type) && ev->data ? cJSON_Parse(ev->data) : NULL;
 	uint64_t lost = atomic_load(&io->api->notices_lost);
 	int missed = io->api->sse && lost != io->api->sse->lost_seen;
 
@@ -153,6 +181,10 @@ void sse_notice(struct io *io, struct event_row *ev)
 			f->behind = 1; /* continues when its output has drained */
 			continue;
 		}
+		if (!may_see(f, ev->type, data)) {
+			f->last_id = ev->id;
+			continue;
+		}
 		if (!text)
 			text = event_text(ev);
 		b = evbuffer_new();
@@ -162,6 +194,7 @@ void sse_notice(struct io *io, struct event_row *ev)
 		evbuffer_free(b);
 	}
 	free(text);
+	cJSON_Delete(data);
 	event_row_fini(ev);
 	free(ev);
 }

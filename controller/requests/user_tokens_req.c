@@ -58,10 +58,13 @@ static int is_live(const struct core *c, const struct token_rec *t, const char *
 
 void token_post_removed(struct core *c, const char *id, const char *by)
 {
+	const struct token_rec *t = cluster_token(&c->records, id);
 	cJSON *d = cJSON_CreateObject();
 
 	json_add_str(d, "id", id);
 	json_add_str(d, "by", by);
+	if (t && t->kind != TOKEN_JOIN)
+		json_add_str(d, "user", t->owner);
 	cluster_post(c, EV_TOKEN_REMOVED, d);
 }
 

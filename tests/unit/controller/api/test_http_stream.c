@@ -10,23 +10,29 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
+#include "common/base/hash.h"
 #include "common/base/xalloc.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/controller/http/httpkit.h"
 
 static struct hkit *k;
 
-static int open_stream(const char *query, const char *last_id)
+static int open_stream_as(const char *token, const char *query, const char *last_id)
 {
 	int fd = raw_connect(k);
 	char *text = xasprintf("GET /api/v1/stream%s HTTP/1.1\r\nHost: localhost\r\nAccept: "
 	                       "text/event-stream\r\nAuthorization: Bearer %s\r\n%s%s%s\r\n",
-	                       query, hkit_token(k), last_id ? "Last-Event-ID: " : "", last_id ? last_id : "",
+	                       query, token, last_id ? "Last-Event-ID: " : "", last_id ? last_id : "",
 	                       last_id ? "\r\n" : "");
 
 	raw_send(fd, text);
 	free(text);
 	return fd;
+}
+
+static int open_stream(const char *query, const char *last_id)
+{
+	return open_stream_as(hkit_token(k), query, last_id);
 }
 
 /* Ids in order of appearance in the text; returns how many. */
@@ -61,6 +67,22 @@ static void send_notices(struct hkit *kit, void *arg)
 
 		server_notice(hkit_server(kit), &ev);
 	}
+}
+
+static void send_notice(struct hkit *kit, void *ev)
+{
+	server_notice(hkit_server(kit), ev);
+}
+
+static void send_event(uint64_t id, const char *type, const char *data)
+{
+	struct event_row ev = {
+	    .id = id, .at_us = 1, .type = (char *)(uintptr_t)type, .data = (char *)(uintptr_t)data};
+	struct store_txn *t = store_txn_new();
+
+	store_txn_event(t, &ev);
+	hkit_commit(k, t);
+	hkit_call(k, send_notice, &ev);
 }
 
 /* n events in one transaction, then made known. */
@@ -124,6 +146,56 @@ static void test_replay_and_live(void)
 	ok(ids_of(text, ids, 16) == 1 && ids[0] == 1005, "one job's only");
 	free(text);
 	close(fd);
+}
+
+static void ada_token(const char *secret)
+{
+	struct store_txn *t = store_txn_new();
+	char hash[HASH_HEX_SIZE];
+
+	hash_hex(secret, strlen(secret), hash);
+	store_txn_token(t, &(struct token_row){.id = (char *)(uintptr_t) "u1",
+	                                       .kind = (char *)(uintptr_t) "user",
+	                                       .secret_hash = hash,
+	                                       .owner = (char *)(uintptr_t) "ada",
+	                                       .created_us = 1});
+	hkit_commit(k, t);
+}
+
+/* Four events of tokens and one of a node, to a follower of that token, from the store and live. */
+static void read_tokens(const char *token, int live, uint64_t first, const char *who, unsigned want)
+{
+	uint64_t ids[16];
+	int fd = -1, closed;
+	char *text, after[32], end[32];
+
+	snprintf(after, sizeof(after), "%llu", (unsigned long long)first - 1);
+	snprintf(end, sizeof(end), "id: %llu\n", (unsigned long long)first + 4);
+	if (live) {
+		fd = open_stream_as(token, "", after);
+		text = raw_read(fd, "retry: 1000\n\n", 5000, &closed);
+		free(text);
+	}
+	send_event(first, "token_made", "{\"id\":\"u2\",\"user\":\"bob\",\"by\":\"bob\"}");
+	send_event(first + 1, "token_made", "{\"id\":\"u3\",\"user\":\"ada\",\"by\":\"root\"}");
+	send_event(first + 2, "token_removed", "{\"id\":\"u2\",\"by\":\"bob\",\"user\":\"bob\"}");
+	send_event(first + 3, "token_removed", "{\"id\":\"u9\",\"by\":\"ada\"}");
+	send_event(first + 4, "drained", "{\"node\":\"n1\"}");
+	if (!live)
+		fd = open_stream_as(token, "", after);
+	text = raw_read(fd, end, 5000, &closed);
+	ok(ids_of(text, ids, 16) == want, "events of tokens, %s: %s", live ? "live" : "from the store", who);
+	free(text);
+	close(fd);
+}
+
+static void test_tokens(void)
+{
+	ada_token("ada-secret");
+	read_tokens("ada-secret", 0, 33010, "a user sees her own only", 2);
+	read_tokens("ada-secret", 1, 33020, "a user sees her own only", 2);
+	read_tokens(hkit_token(k), 0, 33030, "an administrator sees all", 5);
+	read_tokens(hkit_token(k), 1, 33040, "an administrator sees all", 5);
 }
 
 static void test_bad(void)
@@ -274,6 +346,7 @@ int main(void)
 	test_replay_and_live();
 	test_restart();
 	test_slow();
+	test_tokens();
 	test_race();
 	hkit_stop(k);
 	return tap_done();
