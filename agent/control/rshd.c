@@ -1,6 +1,7 @@
 /*
  * rshd: see rshd.h. A session outlives its connection by REATTACH_MS, because its hearth-rsh may come back.
- * It does not outlive its hearth-rsh, which rshd watches by a pidfd.
+ * It does not outlive its hearth-rsh, which rshd watches by a pidfd, and it ends when its hearth-rsh has the
+ * end of the command. hearthd remembers ends, so a hearth-rsh that asks once more gets the same one.
  */
 #include "agent/control/rshd.h"
 
@@ -23,7 +24,8 @@
 #include "common/base/text.h"
 #include "common/base/xalloc.h"
 
-#define SESSIONS_MAX 4096
+#define SESSIONS_MAX 4096          /* an account may have as many as are free: see explain_crowd */
+#define RSH_PER_NODE 4             /* sessions of a launch, as in hearthd; mpirun asks once for each node */
 #define CONNS_MAX    1024          /* that have not said what they want */
 #define CONNS_USER   160           /* the same, of one account: mpirun asks for 128 at once */
 #define FRAME_MAX    (512u * 1024) /* orted's arguments grow with the number of nodes */
@@ -35,6 +37,7 @@ struct rsh_session {
 	char *rsh_id, *host;
 	uint64_t job;
 	uint32_t attempt;
+	uid_t uid; /* of the first hearth-rsh */
 	struct wire_strv argv;
 	uint8_t state; /* last known: enum proc_state */
 	uint32_t exit_code, signal;
@@ -56,6 +59,7 @@ struct rsh_conn {
 	struct loop_timer *timer;
 	struct buf in, out;
 	struct rsh_session *session;
+	int over; /* has the end of its command; it has HELLO_MS to leave */
 	struct rsh_conn *prev, *next;
 };
 
@@ -72,71 +76,6 @@ struct rshd {
 	unsigned n_sessions;
 	struct log_limit strangers;
 };
-
-/* ---- connections ------------------------------------------------------------------------------------ */
-
-static void conn_end(struct rsh_conn *c)
-{
-	struct rshd *r = c->owner;
-
-	if (c->session) {
-		c->session->conn = NULL;
-		loop_timer_arm(c->session->timer, (uint64_t)REATTACH_MS * 1000);
-	}
-	DL_DELETE(r->conns, c);
-	loop_fd_destroy(c->watch);
-	loop_timer_destroy(c->timer);
-	close(c->fd);
-	buf_fini(&c->in);
-	buf_fini(&c->out);
-	free(c);
-}
-
-/* A reader that takes nothing for so long that the buffer is full is dropped; it may connect again. 0, or -1:
- * c is gone. */
-static int conn_flush(struct rsh_conn *c)
-{
-	while (buf_left(&c->out)) {
-		ssize_t n = send(c->fd, buf_head(&c->out), buf_left(&c->out), MSG_NOSIGNAL | MSG_DONTWAIT);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && errno == EAGAIN) {
-			loop_fd_set(c->watch, LOOP_READ | LOOP_WRITE);
-			return 0;
-		}
-		if (n < 0) {
-			conn_end(c);
-			return -1;
-		}
-		buf_skip(&c->out, (size_t)n);
-	}
-	buf_reset(&c->out);
-	loop_fd_set(c->watch, LOOP_READ);
-	return 0;
-}
-
-static void send_state(struct rsh_conn *c, const char *rsh_id, uint8_t state, uint32_t exit_code,
-                       uint32_t signal, const char *text)
-{
-	struct wm_local_rsh_state m = {.rsh_id = (char *)(uintptr_t)rsh_id,
-	                               .state = state,
-	                               .exit_code = exit_code,
-	                               .signal = signal,
-	                               .text = (char *)(uintptr_t)(text ? text : "")};
-
-	if (wire_encode(WM_LOCAL_RSH_STATE, &m, 0, &c->out, NULL) < 0)
-		conn_end(c);
-	else
-		conn_flush(c);
-}
-
-static int is_end(uint8_t state)
-{
-	return state == PS_EXITED || state == PS_FAILED || state == PS_LOST;
-}
-
-/* ---- sessions --------------------------------------------------------------------------------------- */
 
 static void session_free(struct rsh_session *s)
 {
@@ -158,6 +97,82 @@ static void session_free(struct rsh_session *s)
 	free(s->text);
 	free(s);
 }
+
+/* ---- connections ------------------------------------------------------------------------------------ */
+
+static void conn_end(struct rsh_conn *c)
+{
+	struct rshd *r = c->owner;
+
+	if (c->session) {
+		c->session->conn = NULL;
+		loop_timer_arm(c->session->timer, (uint64_t)REATTACH_MS * 1000);
+	}
+	DL_DELETE(r->conns, c);
+	loop_fd_destroy(c->watch);
+	loop_timer_destroy(c->timer);
+	close(c->fd);
+	buf_fini(&c->in);
+	buf_fini(&c->out);
+	free(c);
+}
+
+static int is_end(uint8_t state)
+{
+	return state == PS_EXITED || state == PS_FAILED || state == PS_LOST;
+}
+
+/* All that was to send is sent. */
+static void conn_sent(struct rsh_conn *c)
+{
+	buf_reset(&c->out);
+	loop_fd_set(c->watch, LOOP_READ);
+	if (!c->session || !is_end(c->session->state))
+		return;
+	c->over = 1;
+	loop_timer_arm(c->timer, (uint64_t)HELLO_MS * 1000);
+	session_free(c->session);
+}
+
+/* A reader that takes nothing for so long that the buffer is full is dropped; it may connect again. 0, or -1:
+ * c is gone. */
+static int conn_flush(struct rsh_conn *c)
+{
+	while (buf_left(&c->out)) {
+		ssize_t n = send(c->fd, buf_head(&c->out), buf_left(&c->out), MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN) {
+			loop_fd_set(c->watch, LOOP_READ | LOOP_WRITE);
+			return 0;
+		}
+		if (n < 0) {
+			conn_end(c);
+			return -1;
+		}
+		buf_skip(&c->out, (size_t)n);
+	}
+	conn_sent(c);
+	return 0;
+}
+
+static void send_state(struct rsh_conn *c, const char *rsh_id, uint8_t state, uint32_t exit_code,
+                       uint32_t signal, const char *text)
+{
+	struct wm_local_rsh_state m = {.rsh_id = (char *)(uintptr_t)rsh_id,
+	                               .state = state,
+	                               .exit_code = exit_code,
+	                               .signal = signal,
+	                               .text = (char *)(uintptr_t)(text ? text : "")};
+
+	if (wire_encode(WM_LOCAL_RSH_STATE, &m, 0, &c->out, NULL) < 0)
+		conn_end(c);
+	else
+		conn_flush(c);
+}
+
+/* ---- sessions --------------------------------------------------------------------------------------- */
 
 static void request_orted(struct rsh_session *s)
 {
@@ -219,11 +234,13 @@ static void watch_process(struct rsh_session *s, pid_t pid)
 	s->pid_watch = loop_fd_create(s->owner->loop, fd, LOOP_READ, on_rsh_death, s);
 }
 
-static struct rsh_session *session_new(struct rshd *r, struct wm_local_rsh *m, uint64_t job, uint32_t attempt)
+static struct rsh_session *session_new(struct rshd *r, struct wm_local_rsh *m, uid_t uid, uint64_t job,
+                                       uint32_t attempt)
 {
 	struct rsh_session *s = xcalloc(1, sizeof(*s));
 
 	s->owner = r;
+	s->uid = uid;
 	s->rsh_id = xstrdup(m->rsh_id);
 	s->host = xstrdup(m->host);
 	s->job = job;
@@ -250,6 +267,26 @@ static void attach_session(struct rsh_conn *c, struct rsh_session *s)
 	watch_process(s, c->pid);
 }
 
+/* Adds why a further session of this account and launch is refused. An account may have as many sessions as
+ * are free, so each account finds some free, and one alone may use half of them. */
+static void explain_crowd(struct rshd *r, uid_t uid, uint64_t job, uint32_t attempt, struct text *refusal)
+{
+	uint32_t most = launches_nodes(r->launches, job, attempt) * RSH_PER_NODE, of_launch = 0, of_user = 0;
+	struct rsh_session *s;
+
+	DL_FOREACH (r->sessions, s) {
+		of_launch += s->job == job && s->attempt == attempt;
+		of_user += s->uid == uid;
+	}
+	if (of_launch >= most)
+		text_add(refusal, "this launch has %u remote commands, which is the limit; let some end first",
+		         of_launch);
+	else if (of_user >= SESSIONS_MAX - r->n_sessions)
+		text_add(refusal,
+		         "your account has %u remote commands on this node, which is its share; let some end first",
+		         of_user);
+}
+
 static void on_local_rsh(struct rsh_conn *c, struct wm_local_rsh *m)
 {
 	struct rshd *r = c->owner;
@@ -263,17 +300,17 @@ static void on_local_rsh(struct rsh_conn *c, struct wm_local_rsh *m)
 		text_add(&refusal, "this agent runs no launch with that token for your account");
 	else if (!launches_has_node(r->launches, job, attempt, m->host))
 		text_add(&refusal, "'%.100s' is not a node of this launch", m->host);
-	else if (!s && r->n_sessions >= SESSIONS_MAX)
-		text_add(&refusal, "too many remote commands on this node");
 	else if (strlen(m->rsh_id) < 8 || strlen(m->rsh_id) > 64)
 		text_add(&refusal, "rsh_id must have 8 to 64 characters");
+	else if (!s)
+		explain_crowd(r, c->uid, job, attempt, &refusal);
 	if (!text_is_empty(&refusal)) {
 		log_warn("event=rsh_refused reason=\"%s\"", refusal.at);
 		send_state(c, m->rsh_id, PS_FAILED, 0, 0, refusal.at);
 		return;
 	}
 	if (!s)
-		s = session_new(r, m, job, attempt);
+		s = session_new(r, m, c->uid, job, attempt);
 	attach_session(c, s);
 	if (s->state != PS_UNKNOWN)
 		send_state(c, s->rsh_id, s->state, s->exit_code, s->signal, s->text);
@@ -306,8 +343,8 @@ static void on_readable(struct rsh_conn *c)
 	if (rc == 0)
 		return;
 	/* One order a connection: more would be a mistake of ours. */
-	if (rc < 0 || c->session || !wire_allowed(f.type, WIRE_FROM_RSH, WIRE_LOCAL) || f.type != WM_LOCAL_RSH ||
-	    wire_decode(f.type, f.body, f.n, &msg, &e) < 0) {
+	if (rc < 0 || c->session || c->over || !wire_allowed(f.type, WIRE_FROM_RSH, WIRE_LOCAL) ||
+	    f.type != WM_LOCAL_RSH || wire_decode(f.type, f.body, f.n, &msg, &e) < 0) {
 		log_warn("event=rsh_bad_frame pid=%d", (int)c->pid);
 		conn_end(c);
 		return;

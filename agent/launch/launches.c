@@ -431,6 +431,13 @@ int launches_has_user(struct launches *t, uid_t uid)
 	return 0;
 }
 
+uint32_t launches_nodes(struct launches *t, uint64_t job, uint32_t attempt)
+{
+	const struct launch *l = find_launch(t, job, attempt);
+
+	return l ? l->plan->n_nodes : 0;
+}
+
 int launches_has_node(struct launches *t, uint64_t job, uint32_t attempt, const char *host)
 {
 	const struct launch *l = find_launch(t, job, attempt);

@@ -38,6 +38,8 @@ uint32_t launches_discard(struct launches *t);
 int launches_by_token(struct launches *t, const char *token, uid_t uid, uint64_t *job, uint32_t *attempt);
 /* Returns 1 when a launch here runs as this account. */
 int launches_has_user(struct launches *t, uid_t uid);
+/* Returns the number of nodes of a launch here; 0 unknown. */
+uint32_t launches_nodes(struct launches *t, uint64_t job, uint32_t attempt);
 int launches_has_node(struct launches *t, uint64_t job, uint32_t attempt, const char *host);
 int launches_epoch(struct launches *t, uint64_t job, uint32_t attempt, uint64_t *epoch); /* 1 known */
 

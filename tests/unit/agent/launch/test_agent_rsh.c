@@ -106,6 +106,36 @@ static void one_rsh(const char *path, uint64_t job, uint32_t ends_with)
 	is_int(code, ends_with, "with the code of its own launch");
 }
 
+/* One launch of one node asks for more than its share; another one is still served. */
+static void test_share(const char *path)
+{
+	cleanup_free char *token = xasprintf("token-%d-52-1-0", (int)getpid());
+	int fds[4], last;
+	uint32_t code = 0;
+
+	memcpy(id, "share0", 6);
+	for (int i = 0; i < 4; i++, id[5]++) {
+		memset(c->rsh, 0, sizeof(c->rsh));
+		fds[i] = open_rsh(path, token, "algo-1");
+		ok(ctl_wait(c, LONG, rsh_came, NULL), "remote command %d of a launch on one node", i + 1);
+	}
+	last = open_rsh(path, token, "algo-1");
+	ctl_wait(c, LONG, readable, &last);
+	is_int(answer_of(last, &code), PS_FAILED, "a fifth one is refused");
+	one_rsh(path, 53, 5);
+	for (int i = 0; i < 4; i++) { /* the connections stay open */
+		struct wm_rsh_state m = {.job = 52, .attempt = 1, .epoch = 1, .rsh_id = id, .state = PS_EXITED};
+
+		id[5] = (char)('0' + i);
+		peer_send(a->control, WM_RSH_STATE, &m, 0, NULL);
+		ctl_wait(c, LONG, readable, &fds[i]);
+	}
+	id[5] = '8';
+	one_rsh(path, 52, 6);
+	for (int i = 0; i < 4; i++)
+		close(fds[i]);
+}
+
 /* Opens as many connections as the kernel has room for, without a word; ends when `hold` does. */
 static pid_t crowd_as(const char *path, uid_t uid, int n, const int hold[2])
 {
@@ -175,6 +205,7 @@ int main(void)
 	c->nodes[0] = NULL; /* what is asked for is not started */
 	one_rsh(path, 52, 7);
 	one_rsh(path, 53, 3);
+	test_share(path);
 	test_crowds(path);
 	for (uint64_t job = 53; job >= 52; job--) {
 		ctl_forget_reports(c);
