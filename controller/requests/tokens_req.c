@@ -1,7 +1,8 @@
 /*
  * tokens_req: join tokens (one node, one time), and joining.
  *
- * hearthd stores only hashes of secrets. A node may repeat a join whose answer was lost, with the same token,
+ * Records have only hashes of secrets; the stored answer to a call with an idempotency key has the token for
+ * 24 hours (idem.h). A node may repeat a join whose answer was lost, with the same token,
  * name and request: it gets another certificate. hearthd rejects the name of a connected node and of a node
  * that counts as up. The name of a lost or removed node may be used again; its old certificate is then
  * rejected.

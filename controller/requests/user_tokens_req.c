@@ -1,9 +1,13 @@
 /*
  * user_tokens_req: tokens of users and sessions of browsers: making, listing, removing, and their last use.
  *
- * hearthd stores only hashes of secrets. A token never has more rights than its maker: only an administrator
- * makes tokens for other users or with the scope "admin", a token that expires makes none that lives longer,
- * and the removal of a token removes those that were made with it. So a stolen token leaves nothing behind.
+ * Records have only hashes of secrets. A call with an idempotency key leaves its answer, with the token, in
+ * the store for 24 hours, so that a repetition gets the same token (idem.h); jobctl sends such a key.
+ * Sessions have none.
+ *
+ * A token never has more rights than its maker: only an administrator makes tokens for other users or with
+ * the scope "admin", a token that expires makes none that lives longer, and the removal of a token removes
+ * those that were made with it. So a stolen token leaves nothing behind.
  *
  * A session has two secrets. The cookie travels with every request of the browser, also to other ports of the
  * host; the key is known to the page alone. hearthd stores the hash of both together, so one of them opens
