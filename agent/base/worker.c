@@ -2,8 +2,9 @@
  * worker: see worker.h. All messages of all tasks go through one chan. Its capacity covers what every task
  * may have under way, so a send never waits, and the end of the loop leaves no thread blocked in it.
  *
- * A task waits in a queue while all threads of its pool are at work. Queue and count are the loop's alone, so
- * they need no lock.
+ * A task waits in a queue while all threads of its pool are at work, or as many as its owner may have. Then
+ * the owner with fewest threads has the next turn. Queue and counts are the loop's alone, so they need no
+ * lock.
  *
  * A thread that has ended a task waits for the next one, because a launch has several short tasks and a new
  * thread costs as much as one of them. At most THREADS_KEPT wait; others end, and the next start joins
@@ -20,6 +21,7 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
+#include "common/base/hashtable.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
 #include "common/os/chan.h"
@@ -30,15 +32,24 @@
 #define THREADS_KEPT 8
 #define MSGS_MAX     (POSTS_MAX + 2) /* of one task: and one call and the end */
 #define RETRY_US     1000000u        /* a thread could not be made for a task that waits */
+#define TELL_US      5000000u        /* between two calls of waits for a task */
+
+struct owner {
+	uint64_t id;
+	unsigned tasks, active; /* active: have a thread */
+	UT_hash_handle hh;
+};
 
 struct worker {
 	struct workers *ws;
 	struct worker_task task;
 	void *arg;
+	struct owner *owner;
 	pthread_cond_t cond;
 	unsigned posts; /* under way */
 	int cancelled;
-	uint64_t due_us; /* boot: then it is late; UINT64_MAX never */
+	uint64_t due_us;  /* boot: then it is late; UINT64_MAX never */
+	uint64_t tell_us; /* and then it hears that it waits */
 	struct worker *next;
 	struct worker *q_prev, *q_next; /* of those that wait */
 };
@@ -76,6 +87,7 @@ struct workers {
 	struct loop_timer *timer;
 	struct worker *queue;        /* the oldest first; a cancelled one waits for the timer */
 	unsigned n_queued, n_active; /* n_active: have a thread */
+	struct owner *owners;
 	struct chan *chan;
 	pthread_mutex_t lock;
 	pthread_cond_t ended; /* some thread has ended */
@@ -120,6 +132,47 @@ static void call_free(struct worker_call *c)
 	free(c);
 }
 
+/* ---- owners ----------------------------------------------------------------------------------------- */
+
+static struct owner *join_owner(struct workers *ws, uint64_t id)
+{
+	struct owner *o;
+
+	HASH_FIND(hh, ws->owners, &id, sizeof(id), o);
+	if (!o) {
+		o = xcalloc(1, sizeof(*o));
+		o->id = id;
+		HASH_ADD(hh, ws->owners, id, sizeof(o->id), o);
+	}
+	o->tasks++;
+	return o;
+}
+
+static void leave_owner(struct workers *ws, struct owner *o)
+{
+	if (--o->tasks)
+		return;
+	HASH_DEL(ws->owners, o);
+	free(o);
+}
+
+static int may_begin(const struct workers *ws, const struct owner *o)
+{
+	return ws->n_active < ws->limits.threads &&
+	       (!ws->limits.per_owner || !o->id || o->active < ws->limits.per_owner);
+}
+
+/* Returns the oldest task of the owner with fewest threads; NULL: none may begin. */
+static struct worker *next_waiting(const struct workers *ws)
+{
+	struct worker *w, *best = NULL;
+
+	DL_FOREACH2(ws->queue, w, q_next)
+	if (may_begin(ws, w->owner) && (!best || w->owner->active < best->owner->active))
+		best = w;
+	return best;
+}
+
 /* ---- on the loop ------------------------------------------------------------------------------------ */
 
 static void worker_free(struct worker *w)
@@ -133,6 +186,7 @@ static void worker_free(struct worker *w)
 		}
 	}
 	ws->n--;
+	leave_owner(ws, w->owner);
 	pthread_cond_destroy(&w->cond);
 	if (w->task.release)
 		w->task.release(w->arg);
@@ -171,6 +225,7 @@ static void on_msg(void *p, void *arg)
 	case MSG_END:
 		/* done may start other tasks or cancel them, but this one is over: its handle is void. */
 		ws->n_active--;
+		m->w->owner->active--;
 		cancelled = m->w->cancelled;
 		if (!cancelled && m->w->task.done)
 			m->w->task.done(m->w->arg);
@@ -394,6 +449,7 @@ static int begin_task(struct workers *ws, struct worker *w, struct err *e)
 	if (!give_idle(ws, w) && new_thread(ws, w, e) < 0)
 		return -1;
 	ws->n_active++;
+	w->owner->active++;
 	return 0;
 }
 
@@ -431,7 +487,7 @@ static void start_waiting(struct workers *ws)
 	struct worker *w;
 	struct err e;
 
-	while ((w = ws->queue) && ws->n_active < ws->limits.threads) {
+	while ((w = next_waiting(ws))) {
 		if (w->cancelled) {
 			unqueue_task(w);
 			worker_free(w);
@@ -446,13 +502,34 @@ static void start_waiting(struct workers *ws)
 	}
 }
 
+/* Tells those that wait that they do. Returns when the next one is to hear it. */
+static uint64_t tell_waiting(struct workers *ws, uint64_t now)
+{
+	uint64_t next = UINT64_MAX;
+	struct worker *w;
+
+	DL_FOREACH2(ws->queue, w, q_next)
+	{
+		if (!w->task.waits || w->cancelled)
+			continue;
+		if (now >= w->tell_us) {
+			w->tell_us = now + TELL_US;
+			w->task.waits(w->arg);
+		}
+		next = next < w->tell_us ? next : w->tell_us;
+	}
+	return next;
+}
+
 static void on_timer(void *arg)
 {
 	struct workers *ws = arg;
-	uint64_t now = clock_boot_us(clock_real()), next;
+	uint64_t now = clock_boot_us(clock_real()), next, tell;
 
 	while ((next = drop_late(ws, now)) == 0)
 		continue;
+	tell = tell_waiting(ws, now);
+	next = next < tell ? next : tell;
 	if (next != UINT64_MAX)
 		loop_timer_arm(ws->timer, next - now);
 	start_waiting(ws);
@@ -460,36 +537,45 @@ static void on_timer(void *arg)
 
 static void queue_task(struct workers *ws, struct worker *w)
 {
-	w->due_us = UINT64_MAX;
-	if (ws->limits.wait_ms) {
-		w->due_us = clock_boot_us(clock_real()) + (uint64_t)ws->limits.wait_ms * 1000;
-		if (!loop_timer_armed(ws->timer))
-			loop_timer_arm(ws->timer, (uint64_t)ws->limits.wait_ms * 1000);
-	}
+	uint64_t now = clock_boot_us(clock_real()), next;
+
+	w->due_us = ws->limits.wait_ms ? now + (uint64_t)ws->limits.wait_ms * 1000 : UINT64_MAX;
+	w->tell_us = w->task.waits ? now + TELL_US : UINT64_MAX;
+	next = w->due_us < w->tell_us ? w->due_us : w->tell_us;
+	if (next != UINT64_MAX && !loop_timer_armed(ws->timer))
+		loop_timer_arm(ws->timer, next - now);
 	DL_APPEND2(ws->queue, w, q_prev, q_next);
 	ws->n_queued++;
 }
 
+static void drop_new(struct worker *w)
+{
+	leave_owner(w->ws, w->owner);
+	pthread_cond_destroy(&w->cond);
+	free(w);
+}
+
 struct worker *worker_start(struct workers *ws, const struct worker_task *task, void *arg, struct err *e)
 {
-	int waits = ws->queue || ws->n_active >= ws->limits.threads;
-	struct worker *w;
+	struct worker *w = xcalloc(1, sizeof(*w));
+	int waits;
 
-	if (waits && ws->n_queued >= ws->limits.queue) {
-		err_set(e, ERR_BUSY, "%u tasks are at work and %u wait, which is the limit", ws->n_active,
-		        ws->n_queued);
-		return NULL;
-	}
-	w = xcalloc(1, sizeof(*w));
 	w->ws = ws;
 	w->task = *task;
 	w->arg = arg;
+	w->owner = join_owner(ws, task->owner);
 	cond_setup(&w->cond);
+	waits = !may_begin(ws, w->owner) || next_waiting(ws); /* one that waits and may begin: no thread for it */
+	if (waits && ws->n_queued >= ws->limits.queue) {
+		err_set(e, ERR_BUSY, "%u tasks are at work and %u wait, which is the limit", ws->n_active,
+		        ws->n_queued);
+		drop_new(w);
+		return NULL;
+	}
 	if (waits) {
 		queue_task(ws, w);
 	} else if (begin_task(ws, w, e) < 0) {
-		pthread_cond_destroy(&w->cond);
-		free(w);
+		drop_new(w);
 		return NULL;
 	}
 	w->next = ws->list;

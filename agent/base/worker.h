@@ -24,9 +24,10 @@ struct worker;  /* one task */
 struct worker_call;
 
 struct workers_limits {
-	unsigned threads; /* tasks at work at a time */
-	unsigned queue;   /* further ones that wait for a thread; one more is refused with ERR_BUSY */
-	uint32_t wait_ms; /* a task that waited for so long is `late` instead of run; 0: no deadline here */
+	unsigned threads;   /* tasks at work at a time */
+	unsigned queue;     /* further ones that wait for a thread; one more is refused with ERR_BUSY */
+	unsigned per_owner; /* of the threads, for the tasks of one owner; 0: all */
+	uint32_t wait_ms;   /* a task that waited for so long is `late` instead of run; 0: no deadline here */
 };
 struct workers *workers_create(struct loop *l);
 struct workers *workers_create_pool(struct loop *l, const struct workers_limits *limits);
@@ -39,8 +40,11 @@ struct worker_task {
 	void (*done)(void *arg);                  /* on the loop when run has returned; not after worker_cancel */
 	void (*release)(void *arg);               /* on the loop, the last that happens, always: frees arg */
 	void (*late)(void *arg);                  /* on the loop instead of run and done: wait_ms is over */
+	void (*waits)(void *arg);                 /* on the loop, every 5 s while it waits for a thread */
+	uint64_t owner; /* 0 none. The owner with fewest tasks at work has the next turn */
 };
-/* Takes arg when it succeeds. The task begins at once, or when a thread is free: the oldest task first. */
+/* Takes arg when it succeeds. The task begins at once, or when a thread is free: the oldest task of an
+ * owner first. */
 struct worker *worker_start(struct workers *ws, const struct worker_task *task, void *arg, struct err *e);
 void worker_cancel(struct worker *w); /* on the loop; the handle is void afterwards, as it is after done */
 

@@ -439,13 +439,15 @@ void data_link_dial_now(struct data_link *b)
 /* ---- life ------------------------------------------------------------------------------------------------
  */
 
-/* A launch has at most one task in each, so the queues hold more launches than a node runs. */
+/* A launch has at most one task in each, so the queues hold more launches than a node runs. Staging and
+ * uploads wait as long as others are at work; a quarter of the threads is all that one account can keep from
+ * others. */
 static const struct {
 	const char *what;
 	struct workers_limits limits;
 } pools[N_DATA_LINK_POOLS] = {
-    [POOL_STAGING] = {"staging", {.threads = 64, .queue = 1024, .wait_ms = 300000}},
-    [POOL_UPLOADS] = {"uploads", {.threads = 64, .queue = 1024, .wait_ms = 300000}},
+    [POOL_STAGING] = {"staging", {.threads = 64, .queue = 1024, .per_owner = 16}},
+    [POOL_UPLOADS] = {"uploads", {.threads = 64, .queue = 1024, .per_owner = 16}},
     /* A directory service that hangs keeps its threads; their number bounds what hangs. */
     [POOL_ACCOUNTS] = {"account look-ups", {.threads = 16, .queue = 1024, .wait_ms = 30000}},
     [POOL_INFO] = {"package lists", {.threads = 4, .queue = 1024, .wait_ms = 60000}},

@@ -407,13 +407,16 @@ static void stage_done(void *arg)
 	s->ops.done(&r, s->arg);
 }
 
-static void stage_late(void *arg)
+/* Other jobs have all threads. That is progress: this node is not to blame, and hearthd's prepare_limit
+ * bounds it. */
+static void stage_waits(void *arg)
 {
 	struct stage *s = arg;
-	struct err e;
 
-	data_link_late(POOL_STAGING, &e);
-	s->ops.done(&(struct stage_result){.rc = -1, .cls = RC_STAGING, .text = e.text}, s->arg);
+	if (s->waited++ == 0 && s->setup)
+		nodelog_line(s->setup, "waiting: other jobs of this node are being prepared first");
+	if (s->ops.progress)
+		s->ops.progress("waiting", s->waited, 0, s->arg);
 }
 
 /* Picks the variables of the job that steer pip and its way to the network. */
@@ -465,9 +468,11 @@ static void copy_params(struct stage *s, const struct stage_params *p)
 /* Takes s. */
 static struct stage *begin_stage(struct stage *s, const struct worker_task *task)
 {
+	struct worker_task mine = *task;
 	struct err e;
 
-	s->handle = worker_start(data_link_workers(s->b, POOL_STAGING), task, s, &e);
+	mine.owner = s->user.uid + 1ull;
+	s->handle = worker_start(data_link_workers(s->b, POOL_STAGING), &mine, s, &e);
 	if (s->handle)
 		return s;
 	log_error("event=stage_not_started reason=\"%s\"", e.text);
@@ -494,7 +499,7 @@ struct stage *stage_start(struct agent_env *env, struct data_link *b, const stru
                           const struct stage_ops *ops, void *arg)
 {
 	static const struct worker_task task = {
-	    .run = run_stage, .done = stage_done, .release = stage_free, .late = stage_late};
+	    .run = run_stage, .done = stage_done, .release = stage_free, .waits = stage_waits};
 
 	fetch_global_init();
 	return begin_stage(stage_new(env, b, p, ops, arg), &task);
@@ -505,7 +510,7 @@ struct stage *stage_build(struct agent_env *env, struct data_link *b, const stru
                           const struct stage_ops *ops, void *arg)
 {
 	static const struct worker_task task = {
-	    .run = run_build, .done = stage_done, .release = stage_free, .late = stage_late};
+	    .run = run_build, .done = stage_done, .release = stage_free, .waits = stage_waits};
 	struct stage *s = stage_new(env, b, p, ops, arg);
 
 	s->build_key = xstrdup(build_key);

@@ -23,6 +23,7 @@ struct stage {
 	struct agent_env *env;
 	struct data_link *b;
 	struct worker *handle; /* loop's */
+	uint64_t waited;       /* loop's: reports while it waits for a thread */
 	struct worker *w;      /* the thread's own */
 	struct stage_ops ops;
 	void *arg;

@@ -40,6 +40,7 @@ struct upload {
 	struct launch_user user;
 	struct files *files; /* thread */
 	uint64_t done, total, told_us;
+	uint64_t waited; /* loop's: words that it waits */
 	int rc;
 	struct err e;
 };
@@ -256,12 +257,13 @@ static void upload_done(void *arg)
 	u->ops.done(u->rc, u->rc < 0 ? u->e.text : NULL, u->arg);
 }
 
-static void upload_late(void *arg)
+/* Other jobs have all threads. That is progress: the results are safe, and the node is not to blame. */
+static void upload_waits(void *arg)
 {
 	struct upload *u = arg;
 
-	u->rc = data_link_late(POOL_UPLOADS, &u->e);
-	upload_done(u);
+	if (u->ops.progress)
+		u->ops.progress(++u->waited, 0, u->arg);
 }
 
 static void release_upload(void *arg)
@@ -309,8 +311,8 @@ struct upload *upload_start(struct agent_env *env, struct data_link *b, uint64_t
                             const struct launch_paths *paths, const struct launch_user *user,
                             const char *output_uri, const struct upload_ops *ops, void *arg)
 {
-	static const struct worker_task task = {
-	    .run = run_upload, .done = upload_done, .release = release_upload, .late = upload_late};
+	struct worker_task task = {
+	    .run = run_upload, .done = upload_done, .release = release_upload, .waits = upload_waits};
 	struct upload *u = xcalloc(1, sizeof(*u));
 	size_t n;
 	struct err e;
@@ -332,8 +334,11 @@ struct upload *upload_start(struct agent_env *env, struct data_link *b, uint64_t
 	if (u->uri)
 		name_cluster(u);
 
-	if (find_user(u, user, &e) < 0 ||
-	    !(u->handle = worker_start(data_link_workers(b, POOL_UPLOADS), &task, u, &e))) {
+	if (find_user(u, user, &e) == 0) {
+		task.owner = u->user.uid + 1ull;
+		u->handle = worker_start(data_link_workers(b, POOL_UPLOADS), &task, u, &e);
+	}
+	if (!u->handle) {
 		log_error("event=upload_not_started job=%" PRIu64 " reason=\"%s\"", job, e.text);
 		release_upload(u);
 		return NULL;

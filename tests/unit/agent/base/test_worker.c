@@ -74,7 +74,9 @@ static void test_posts(void)
 	struct job j = {0};
 
 	drops = 0;
-	ok(worker_start(ws, &(struct worker_task){run_posts, done, release, NULL}, &j, NULL) != NULL, "started");
+	ok(worker_start(ws, &(struct worker_task){.run = run_posts, .done = done, .release = release}, &j,
+	                NULL) != NULL,
+	   "started");
 	ok(run_until(&j.released), "released");
 	is_int(j.done, 1, "done");
 	is_int(j.in_order, 1000, "all posts in order");
@@ -120,13 +122,14 @@ static void test_calls(void)
 	struct worker *w;
 
 	drops = 0;
-	worker_start(ws, &(struct worker_task){run_call, done, release, NULL}, &j, NULL);
+	worker_start(ws, &(struct worker_task){.run = run_call, .done = done, .release = release}, &j, NULL);
 	ok(run_until(&j.released), "released");
 	is_int(j.call_rc, 0, "answered");
 	is_int(j.answer, 42, "the answer");
 	is_int(drops, 1, "dropped");
 
-	w = worker_start(ws, &(struct worker_task){run_call, done, release, NULL}, &held, NULL);
+	w = worker_start(ws, &(struct worker_task){.run = run_call, .done = done, .release = release}, &held,
+	                 NULL);
 	ok(run_until(&held.started), "call reached the loop");
 	worker_cancel(w);
 	ok(run_until(&held.released), "a cancel ends the wait");
@@ -137,7 +140,7 @@ static void test_calls(void)
 	worker_call_end(held.held);
 	is_int(drops, 2, "and lets it go");
 
-	worker_start(ws, &(struct worker_task){run_call, done, release, NULL}, &late, NULL);
+	worker_start(ws, &(struct worker_task){.run = run_call, .done = done, .release = release}, &late, NULL);
 	ok(run_until(&late.released), "a deadline ends the wait");
 	is_int(late.done, 1, "done after a time-out");
 	is_int(late.e.code, ERR_TIMEOUT, "as timed out");
@@ -159,7 +162,8 @@ static void test_cancel(void)
 {
 	struct workers *ws = workers_create(loop);
 	struct job j = {0}, many[40], flood = {0};
-	struct worker *w = worker_start(ws, &(struct worker_task){run_pause, done, release, NULL}, &j, NULL);
+	struct worker *w =
+	    worker_start(ws, &(struct worker_task){.run = run_pause, .done = done, .release = release}, &j, NULL);
 
 	worker_cancel(w);
 	ok(run_until(&j.released), "a pause ends by a cancel");
@@ -168,8 +172,9 @@ static void test_cancel(void)
 
 	memset(many, 0, sizeof(many));
 	for (int i = 0; i < 40; i++)
-		worker_start(ws, &(struct worker_task){run_pause, done, release, NULL}, &many[i], NULL);
-	worker_start(ws, &(struct worker_task){run_posts, done, release, NULL}, &flood, NULL);
+		worker_start(ws, &(struct worker_task){.run = run_pause, .done = done, .release = release}, &many[i],
+		             NULL);
+	worker_start(ws, &(struct worker_task){.run = run_posts, .done = done, .release = release}, &flood, NULL);
 	drops = 0;
 	workers_destroy(ws, 10000); /* without a turn of the loop */
 	for (int i = 0; i < 40; i++)
@@ -188,9 +193,11 @@ static void test_bound(void)
 	unsigned n = 0;
 
 	for (int i = 0; i < WORKERS_MAX; i++)
-		n += worker_start(ws, &(struct worker_task){run_pause, done, release, NULL}, &j[i], &e) != NULL;
+		n += worker_start(ws, &(struct worker_task){.run = run_pause, .done = done, .release = release},
+		                  &j[i], &e) != NULL;
 	is_int(n, WORKERS_MAX, "as many as allowed");
-	ok(worker_start(ws, &(struct worker_task){run_pause, done, release, NULL}, &j[0], &e) == NULL,
+	ok(worker_start(ws, &(struct worker_task){.run = run_pause, .done = done, .release = release}, &j[0],
+	                &e) == NULL,
 	   "one more is refused");
 	is_int(e.code, ERR_BUSY, "as busy");
 	workers_destroy(ws, 10000);
@@ -249,7 +256,10 @@ static void test_pool_late(void)
 {
 	static const struct workers_limits limits = {.threads = 2, .queue = 6, .wait_ms = 100};
 	static const struct worker_task hangs = {.run = run_pause, .done = done, .release = release},
-	                                waits = {run_short, done, release, note_late};
+	                                waits = {.run = run_short,
+	                                         .done = done,
+	                                         .release = release,
+	                                         .late = note_late};
 	struct workers *slow = workers_create_pool(loop, &limits), *other = workers_create_pool(loop, &limits);
 	struct job h[2], j[3], mine = {0};
 
@@ -270,6 +280,61 @@ static void test_pool_late(void)
 	is_int(h[0].released + h[1].released, 2, "the others are released");
 }
 
+/* All tasks of one owner hang: they do not get all threads, and others go on. */
+static void test_pool_owners(void)
+{
+	static const struct workers_limits limits = {.threads = 4, .queue = 64, .per_owner = 3};
+	static const struct worker_task hangs = {.run = run_pause, .done = done, .release = release, .owner = 1},
+	                                other = {.run = run_short, .done = done, .release = release, .owner = 2};
+	struct workers *ws = workers_create_pool(loop, &limits);
+	struct job h[10], j[5];
+	int n = 0;
+
+	memset(h, 0, sizeof(h));
+	memset(j, 0, sizeof(j));
+	for (int i = 0; i < 10; i++)
+		worker_start(ws, &hangs, &h[i], NULL);
+	for (int i = 0; i < 5; i++)
+		worker_start(ws, &other, &j[i], NULL);
+	ok(run_until(&j[4].released), "tasks of another owner are not held up");
+	for (int i = 0; i < 5; i++)
+		n += j[i].done;
+	is_int(n, 5, "and all have run");
+	workers_destroy(ws, 10000);
+	for (int i = 0; i < 10; i++)
+		n += h[i].released && !h[i].done;
+	is_int(n, 15, "those that hang, and those that wait for them, are released");
+}
+
+/* One owner has both threads and many tasks in the queue: the next turn belongs to the other one. */
+static void test_pool_turns(void)
+{
+	static const struct workers_limits limits = {.threads = 2, .queue = 16, .per_owner = 2};
+	static const struct worker_task many = {.run = run_short,
+	                                        .done = note_end,
+	                                        .release = release,
+	                                        .owner = 1},
+	                                one = {
+	                                    .run = run_short, .done = note_end, .release = release, .owner = 2};
+	struct workers *ws = workers_create_pool(loop, &limits);
+	struct job j[9];
+	int at = 0;
+
+	memset(j, 0, sizeof(j));
+	n_ended = 0;
+	for (int i = 0; i < 9; i++) {
+		j[i].hold = i;
+		worker_start(ws, i == 8 ? &one : &many, &j[i], NULL);
+	}
+	for (int i = 0; i < 9; i++)
+		run_until(&j[i].released);
+	while (at < 8 && ended[at] != 8)
+		at++;
+	ok(at < 5, "the task of the other owner has an early turn: place %d of 9", at + 1);
+	is_int(n_ended, 9, "and all have theirs");
+	workers_destroy(ws, 1000);
+}
+
 static void run_nothing(struct worker *w, void *arg)
 {
 	(void)w;
@@ -280,7 +345,7 @@ static int one_after_the_other(struct workers *ws, void (*run)(struct worker *, 
 {
 	struct job j = {0};
 
-	worker_start(ws, &(struct worker_task){run, done, release, NULL}, &j, NULL);
+	worker_start(ws, &(struct worker_task){.run = run, .done = done, .release = release}, &j, NULL);
 	if (!run_until(&j.released))
 		tap_bail("a task did not end");
 	return j.answer;
@@ -315,7 +380,8 @@ static void test_threads(void)
 	ok(count_threads() < before + 12, "of which there are few");
 	memset(many, 0, sizeof(many));
 	for (int i = 0; i < 30; i++)
-		worker_start(ws, &(struct worker_task){run_posts, done, release, NULL}, &many[i], NULL);
+		worker_start(ws, &(struct worker_task){.run = run_posts, .done = done, .release = release}, &many[i],
+		             NULL);
 	for (int i = 0; i < 30; i++)
 		run_until(&many[i].released);
 	for (int i = 0; i < TURNS_MS && count_threads() > before + 16; i++)
@@ -333,6 +399,8 @@ int main(void)
 	test_bound();
 	test_pool_queue();
 	test_pool_late();
+	test_pool_owners();
+	test_pool_turns();
 	test_threads();
 	loop_destroy(loop);
 	return tap_done();

@@ -657,6 +657,35 @@ static void test_dirs_again(void)
 	is_int((int)strlen(names), 17, "the old one is put aside");
 }
 
+static void hang(struct worker *w, void *arg)
+{
+	(void)arg;
+	while (worker_pause(w, 60000) == 0)
+		continue;
+}
+
+/* Other jobs of the account have all threads that it may have: the job waits, and that counts as progress. */
+static void test_busy(void)
+{
+	struct worker_task task = {.run = hang, .owner = k.user.uid + 1ull};
+	struct workers *ws = data_link_workers(k.link, POOL_STAGING);
+	struct worker *others[64];
+	uint64_t end_us;
+
+	for (int i = 0; i < 64; i++)
+		others[i] = worker_start(ws, &task, NULL, NULL);
+	stagekit_begin(&k, "", NULL, NULL, NULL);
+	end_us = clock_boot_us(clock_real()) + 8000000;
+	while (!k.n_progress && clock_boot_us(clock_real()) < end_us)
+		loop_run_once(k.env.loop, 50);
+	is_str(k.phases, "waiting ", "a job without a thread reports that it waits");
+	ok(!k.done, "and goes on waiting");
+	for (int i = 0; i < 64; i++)
+		worker_cancel(others[i]);
+	stagekit_wait(&k);
+	is_int(k.rc, 0, "it has its turn");
+}
+
 int main(void)
 {
 	stagekit_start(&k);
@@ -676,6 +705,7 @@ int main(void)
 	test_copy();
 	test_hostile();
 	test_dirs_again();
+	test_busy();
 	stagekit_stop(&k);
 	return tap_done();
 }
