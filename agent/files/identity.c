@@ -126,7 +126,7 @@ static int change_ids(const struct identity *id, struct err *e)
 
 /* ---- bounds ----------------------------------------------------------------------------------------- */
 
-static int limit_to(int what, uint64_t most)
+static int limit_to(__rlimit_resource_t what, uint64_t most)
 {
 	struct rlimit l;
 
