@@ -8,6 +8,7 @@
  * - PREPARING: shims and container are ended, and the launch is prepared from the start.
  * - READY, RUNNING: the container is adopted, shims are greeted, logs are followed again.
  * - Stopping: as RUNNING, and the ladder continues with the rest of its time.
+ * - Being fenced (fence_mark.h): is fenced, whatever state it has.
  * - ENDED, FAILED: waits for COLLECT, or continues it.
  * - CLEANED: is reported again.
  *
@@ -338,7 +339,18 @@ static void adopt_as(struct launch *l, int same_boot)
 		go_on_over(l);
 }
 
-struct launch *launch_adopt(struct launch_host *host, const char *key, int *unreadable, struct err *e)
+/* As its state would be if the earlier agent had come to write it. */
+static void set_fenced(struct launch *l, const char *why)
+{
+	l->cls = RC_NODE_LOST;
+	l->stopping = 1;
+	l->kill_deadline_us = clock_boot_us(l->host->env->clock);
+	free(l->kill_reason);
+	l->kill_reason = xstrdup(why);
+}
+
+struct launch *launch_adopt(struct launch_host *host, const char *key, const char *fenced, int *unreadable,
+                            struct err *e)
 {
 	cleanup_free char *dir = xasprintf("%s/%s", host->env->cfg.run_dir, key);
 	struct plan *plan = plan_load(dir, e);
@@ -372,6 +384,10 @@ struct launch *launch_adopt(struct launch_host *host, const char *key, int *unre
 	}
 	if (same_boot)
 		correct_state(l);
+	if (same_boot && fenced && !launch_is_over(l))
+		set_fenced(l, fenced);
 	adopt_as(l, same_boot);
+	if (fenced && launch_is_over(l))
+		launch_fence_upload(l);
 	return l;
 }

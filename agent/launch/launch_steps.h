@@ -72,9 +72,11 @@ void launch_collect_step(struct launch *l); /* an event that the clean-up may wa
 void launch_report_failure_file(struct launch *l);
 
 /* ---- adopt (launch_adopt.c) ------------------------------------------------------------------------- */
-/* Continues the launch in RUN/KEY. Returns NULL with e when it cannot. Then *unreadable = 1: its plan cannot
- * be read, and its processes may run; 0: nothing of it can run, and the folder was removed.
+/* Continues the launch in RUN/KEY; fenced: why an earlier agent had begun to fence it, NULL it had not.
+ * Returns NULL with e when it cannot. Then *unreadable = 1: its plan cannot be read, and its processes may
+ * run; 0: nothing of it can run, and the folder was removed.
  */
-struct launch *launch_adopt(struct launch_host *host, const char *key, int *unreadable, struct err *e);
+struct launch *launch_adopt(struct launch_host *host, const char *key, const char *fenced, int *unreadable,
+                            struct err *e);
 
 #endif

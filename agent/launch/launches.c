@@ -13,6 +13,7 @@
 #include <utlist.h>
 
 #include "agent/base/priority.h"
+#include "agent/launch/fence_mark.h"
 #include "agent/launch/launch_steps.h"
 #include "agent/launch/unreadable_launch.h"
 #include "agent/link/outbox.h"
@@ -39,7 +40,9 @@ struct launches {
 	struct unreadable_launches *unreadable; /* of earlier agents, whose plans cannot be read */
 	struct loop_timer *fence;
 	char *fence_why;
-	uint64_t fenced_us; /* the last launch of a fence */
+	uint64_t fenced_us;                    /* the last launch of a fence */
+	int marked;                            /* fence_mark.h, to be removed */
+	const struct fence_mark *adopted_mark; /* while launches are adopted */
 };
 
 static struct launch *find_launch(const struct launches *t, uint64_t job, uint32_t attempt)
@@ -343,6 +346,9 @@ int launches_alive(const struct launches *t)
 	return unreadable_launches_alive(t->unreadable);
 }
 
+/* ---- the fence ------------------------------------------------------------------------------------------
+ */
+
 /* The rest of a fence: states, reports and shims, some launches a turn. */
 static void on_fence(void *arg)
 {
@@ -350,6 +356,10 @@ static void on_fence(void *arg)
 	uint64_t end = clock_boot_us(t->host->env->clock) + FENCE_TURN_US;
 	struct launch *l;
 
+	if (FAULT("agent.fence")) { /* as if it died here */
+		loop_timer_arm(t->fence, FENCE_TURN_US);
+		return;
+	}
 	DL_FOREACH (t->list, l) {
 		if (!l->to_fence)
 			continue;
@@ -360,6 +370,9 @@ static void on_fence(void *arg)
 		fence_launch(t, l);
 		t->fenced_us = clock_boot_us(t->host->env->clock);
 	}
+	if (t->marked)
+		fence_mark_remove(t->host); /* all states are written */
+	t->marked = 0;
 	/* The ends that follow come while thousands die. */
 	if (clock_boot_us(t->host->env->clock) < t->fenced_us + URGENT_US)
 		loop_timer_arm(t->fence, URGENT_US);
@@ -367,15 +380,35 @@ static void on_fence(void *arg)
 		priority_urgent(0);
 }
 
+/* Without it the fence goes on: the kill counts more. */
+static void mark_fence(struct launches *t, const char *why)
+{
+	struct fence_mark m = {.at_us = clock_boot_us(t->host->env->clock), .why = xstrdup(why)};
+	struct launch *l;
+	struct err e = {0};
+
+	DL_FOREACH (t->list, l) {
+		strv_add(&m.keys, l->key);
+		log_warn("event=fence job=%" PRIu64 " attempt=%u", l->job, l->attempt);
+	}
+	if (fence_mark_save(t->host, &m, &e) < 0)
+		log_error("event=fence_not_saved reason=\"%s\"", e.text);
+	fence_mark_fini(&m);
+	t->marked = 1;
+}
+
 void launches_fence(struct launches *t, const char *why)
 {
 	struct launch *l;
 	char *copy = xstrdup(why);
 
+	mark_fence(t, why);
 	/* No launch waits for the work that another one makes. */
 	DL_FOREACH (t->list, l) {
 		launch_halt(l);
 		l->to_fence = 1;
+		if (!launch_is_over(l))
+			l->cls = RC_NODE_LOST; /* also where it ends before its turn */
 	}
 	unreadable_launches_kill(t->unreadable);
 	priority_urgent(1);
@@ -493,13 +526,16 @@ static int adopt_one(const char *name, void *arg)
 	struct launches *t = arg;
 	unsigned long long job;
 	unsigned attempt;
+	const char *fenced = NULL;
 	struct launch *l;
 	struct err e = {0};
 	int end = 0, unreadable = 0;
 
 	if (sscanf(name, "%llu.%u%n", &job, &attempt, &end) != 2 || name[end] != '\0')
-		return 0; /* lease, peers, agent.sock, lock */
-	l = launch_adopt(t->host, name, &unreadable, &e);
+		return 0; /* lease, peers, fenced, agent.sock, lock */
+	if (t->adopted_mark && fence_mark_has(t->adopted_mark, name))
+		fenced = t->adopted_mark->why;
+	l = launch_adopt(t->host, name, fenced, &unreadable, &e);
 	if (!l && unreadable) {
 		unreadable_launches_add(t->unreadable, name, job, attempt, &e);
 		return 0;
@@ -515,5 +551,18 @@ static int adopt_one(const char *name, void *arg)
 
 int launches_adopt(struct launches *t, struct err *e)
 {
-	return fs_each(t->host->env->cfg.run_dir, adopt_one, t, e);
+	struct fence_mark m;
+	int rc;
+
+	t->adopted_mark = fence_mark_load(t->host, &m) ? &m : NULL;
+	rc = fs_each(t->host->env->cfg.run_dir, adopt_one, t, e);
+	if (t->adopted_mark && rc == 0) {
+		log_warn("event=fence_adopted launches=%zu", m.keys.n);
+		unreadable_launches_kill(t->unreadable);
+		if (!t->host->env->cfg.alone) /* it has left some to the next agent */
+			fence_mark_remove(t->host);
+	}
+	t->adopted_mark = NULL;
+	fence_mark_fini(&m);
+	return rc;
 }

@@ -48,6 +48,7 @@ static struct point points[] = {
     /* agent */
     {.name = "agent.stage"},
     {.name = "agent.launch"},
+    {.name = "agent.fence"},
     {.name = "agent.namespaces"},
     {.name = "agent.rsh_accept"},
     {.name = "agent.send"},

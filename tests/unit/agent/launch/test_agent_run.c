@@ -557,6 +557,47 @@ static void test_cut(void)
 	clean(32);
 }
 
+/* The agent dies after the first kill of a fence and before it has said so of each launch. */
+static void test_cut_dies(void)
+{
+#ifdef HEARTH_FAULTS
+	pid_t shim;
+
+	ctl_agent_kill(a, SIGKILL);
+	a->control = NULL;
+	setenv("HEARTH_FAULTS", "agent.fence=1x1000", 1);
+	ctl_agent_start(c, 0, "n1", run_a);
+	unsetenv("HEARTH_FAULTS");
+	ok(ctl_wait_synced(a, a->connections + 1, LONG), "an agent that will not end its fence");
+	start_forever(35);
+	shim = ctl_parent(ctl_proc(a, PROC_RANK, 0)->pid);
+	ok(shim > 1 && kill(shim, SIGSTOP) == 0, "its shim tells the end late");
+	ctl_refuse(c, a);
+	ok(ctl_wait_log(a, "event=fence job=35 attempt=1", LONG), "it is cut off");
+	ctl_agent_kill(a, SIGKILL);
+	a->control = NULL;
+	ctl_refuse(c, NULL);
+	ctl_agent_start(c, 0, "n1", run_a);
+	ok(ctl_wait_log(a, "event=fenced job=35 attempt=1", LONG), "the next agent fences what it adopts");
+	kill(shim, SIGCONT);
+	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG), "ended");
+	is_int(a->launch->cls, RC_NODE_LOST, "the kill is not taken for an end of the program");
+	is_int(left_over(35, 0), 0, "nothing is left");
+	clean(35);
+	start_forever(36);
+	ctl_agent_kill(a, SIGKILL);
+	a->control = NULL;
+	ctl_agent_start(c, 0, "n1", run_a);
+	ok(ctl_wait_synced(a, a->connections + 1, LONG), "another agent");
+	is_int(a->launch->state, LAUNCH_RUNNING, "a later launch is not fenced");
+	ctl_kill(a, 36, 1, 1, 0);
+	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG), "ended");
+	clean(36);
+#else
+	tap_skip("built without failpoints");
+#endif
+}
+
 /* What it has to give away is not given while it is cut off, and after that only when it is still wanted. */
 static void test_cut_upload(void)
 {
@@ -696,6 +737,7 @@ int main(void)
 	}
 	test_controller_down();
 	test_cut();
+	test_cut_dies();
 	test_cut_upload();
 	test_minority();
 	ctl_agent_start(c, 1, "n2", run_a); /* so that it ends in order */
