@@ -381,6 +381,7 @@ static void take_log(struct data_threads *b, void *arg)
 	                      .rec_n = d->rec.n,
 	                      .eof = d->eof};
 	struct err e;
+	int room;
 
 	if (is_refused(b, m->session) || is_stranger(b, m, d)) {
 		agent_msg_free(m);
@@ -392,7 +393,10 @@ static void take_log(struct data_threads *b, void *arg)
 		atomic_fetch_add(&b->log_bytes, d->data.n);
 		if (m->session > st->session) /* an older connection may have left data in the queue */
 			st->session = m->session;
-		if (log_quota_room(b->quota, &e) == 0 && logstore_append(b->store, &c, &e) == 0) {
+		room = log_quota_room(b->quota, &e) == 0;
+		if (!room)
+			logstore_shorten(b->store, &c);
+		if (room && logstore_append(b->store, &c, &e) == 0) {
 			ack_again(b, d, st);
 		} else {
 			log_refused(b, d, &e);

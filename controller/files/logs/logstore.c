@@ -578,6 +578,14 @@ int logstore_append(struct logstore *ls, const struct log_chunk *c, struct err *
 	return 0;
 }
 
+void logstore_shorten(struct logstore *ls, const struct log_chunk *c)
+{
+	struct stream *s = check_chunk(c, NULL) < 0 ? NULL : log_stream_find(ls, c->job, c->attempt, c->stream);
+
+	if (s)
+		log_cut(ls, s);
+}
+
 int logstore_durable(struct logstore *ls, uint64_t job, uint32_t attempt, const char *stream,
                      uint64_t *offset, struct err *e)
 {

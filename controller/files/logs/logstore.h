@@ -82,6 +82,9 @@ struct log_chunk {
 	int eof;
 };
 int logstore_append(struct logstore *ls, const struct log_chunk *c, struct err *e);
+/* For a chunk that finds no room: cuts its stream when it is longer than it may be. Without it the appends
+ * that follow would find no room either. */
+void logstore_shorten(struct logstore *ls, const struct log_chunk *c);
 /* No more will come for this attempt: streams without an end get one, all are compressed behind. May be
  * repeated. */
 int logstore_finish(struct logstore *ls, uint64_t job, uint32_t attempt, struct err *e);
