@@ -3,16 +3,10 @@
 # leave no core files. Under direct, mpirun and torchrun; an agent may allow both.
 . "${HEARTH_TOP_SRCDIR:?}/tests/lib/tap.sh"
 . "$HEARTH_TOP_SRCDIR/tests/lib/cluster.sh"
-why=$(cluster_can)
+why=$(cluster_can_as)
 [ -z "$why" ] || skip_all "$why"
-if ! command -v setpriv >/dev/null || ! setpriv --reuid daemon --regid daemon --clear-groups test -x "$TOP_BUILD/shim/hearth-shim"; then
-	skip_all "needs root, and programs that other accounts can reach"
-fi
 cluster_up 2 && cluster_hearthd && cluster_agent host1 --labels site=strict && cluster_agent host2 --labels site=loose --allow-setuid --core-files || bail "no cluster"
 wait_until 20 cluster_node_up host1 && wait_until 20 cluster_node_up host2 || bail "no nodes"
-chmod 711 "$CLUSTER/head/data"
-cp "$JOBCTL" "$CLUSTER/jobctl"
-chmod 755 "$CLUSTER/jobctl"
 # id prints the account that a process acts as: with this copy that is root's, if rights can be gained.
 # Not below /tmp: jobs have one of their own.
 programs=$(mktemp -d /var/tmp/hcXXXXXX)
@@ -23,7 +17,7 @@ chmod 4755 "$programs/id"
 like "$(setpriv --reuid nobody --regid nogroup --clear-groups "$programs/id" -u)" '^0$' "the set-uid program gives root's rights outside of a job"
 
 as_nobody() {
-	cluster_in head setpriv --reuid nobody --regid nogroup --clear-groups env -u HEARTH_TOKEN HOME=/ "$CLUSTER/jobctl" --url "unix://$CLUSTER/head/data/hearthd.sock" "$@"
+	cluster_as nobody "$@"
 }
 submit() { # NAME LAUNCHER SITE SCRIPT
 	jq -n --arg n "$1" --arg l "$2" --arg h "$3" --arg c "$4" '{name: $n, command: ["/bin/bash", "-c", $c], launcher: $l, limits: {max_runtime_s: 60, grace_s: 1},

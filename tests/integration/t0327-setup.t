@@ -3,22 +3,16 @@
 # leaves running is gone before the job starts.
 . "${HEARTH_TOP_SRCDIR:?}/tests/lib/tap.sh"
 . "$HEARTH_TOP_SRCDIR/tests/lib/cluster.sh"
-why=$(cluster_can)
+why=$(cluster_can_as)
 [ -z "$why" ] || skip_all "$why"
 /usr/bin/python3 -c 'import setuptools, pip, venv' 2>/dev/null || skip_all "no pip and setuptools for /usr/bin/python3"
-if ! command -v setpriv >/dev/null || ! setpriv --reuid daemon --regid daemon --clear-groups test -x "$TOP_BUILD/shim/hearth-shim"; then
-	skip_all "needs root, and programs that other accounts can reach"
-fi
 cluster_up 1 && cluster_hearth --slots 4 || bail "no cluster"
-chmod 711 "$CLUSTER/head/data"
-cp "$JOBCTL" "$CLUSTER/jobctl"
-chmod 755 "$CLUSTER/jobctl"
 seen=$(mktemp -d /var/tmp/hcXXXXXX)
 trap 'cluster_down; rm -rf "$seen"' EXIT
 chmod 1777 "$seen"
 
 as_nobody() {
-	cluster_in head setpriv --reuid nobody --regid nogroup --clear-groups env -u HEARTH_TOKEN HOME=/ "$CLUSTER/jobctl" --url "unix://$CLUSTER/head/data/hearthd.sock" "$@"
+	cluster_as nobody "$@"
 }
 package() { # NAME PYTHON: the source tree of a job whose requirement is a package with that in its setup.py
 	mkdir -p "$CLUSTER/$1/pkg"

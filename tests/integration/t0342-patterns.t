@@ -3,21 +3,9 @@
 # and the events of the first job name the pattern.
 . "${HEARTH_TOP_SRCDIR:?}/tests/lib/tap.sh"
 . "$HEARTH_TOP_SRCDIR/tests/lib/cluster.sh"
-why=$(cluster_can)
+why=$(cluster_can_as)
 [ -z "$why" ] || skip_all "$why"
-if ! command -v setpriv >/dev/null || ! setpriv --reuid daemon --regid daemon --clear-groups test -x "$TOP_BUILD/shim/hearth-shim"; then
-	skip_all "needs programs that other accounts can reach"
-fi
 cluster_up 1 && cluster_hearth --slots 4 --min-uid 1 || bail "no cluster"
-chmod 711 "$CLUSTER/head/data"
-cp "$JOBCTL" "$CLUSTER/jobctl"
-chmod 755 "$CLUSTER/jobctl"
-
-as() { # ACCOUNT WORDS...: jobctl as that account, known by the socket
-	local who=$1
-	shift
-	cluster_in head setpriv --reuid "$who" --regid "$(id -g "$who")" --clear-groups env -u HEARTH_TOKEN HOME=/ "$CLUSTER/jobctl" --url "unix://$CLUSTER/head/data/hearthd.sock" "$@"
-}
 spec() { # NAME PROGRAM METRICS
 	jq -n --arg n "$1" --arg c "$2" --argjson m "$3" '{name: $n, command: ["/usr/bin/python3", "-c", $c], launcher: "direct", limits: {max_runtime_s: 300, grace_s: 1}, metrics: $m}' >"$CLUSTER/$1.json"
 	chmod 644 "$CLUSTER/$1.json"
@@ -27,10 +15,10 @@ show() { hearth show "$1" --json | jq -r "$2"; }
 evil='[{"name": "evil", "regex": "a{0,300}a{0,300}([bc])"}, {"name": "fine", "regex": "fine=([0-9]+)"}]'
 spec evil $'import time\nend = time.time() + 12\nwhile time.time() < end:\n    print("a" * 65536, flush=True)\n    print("fine=1", flush=True)\n    time.sleep(0.02)' "$evil"
 spec neighbour $'import time\nfor i in range(80):\n    print("loss=%d" % i, flush=True)\n    time.sleep(0.1)' '[{"name": "loss", "regex": "loss=([0-9]+)"}]'
-evil_id=$(as daemon submit "$CLUSTER/evil.json")
+evil_id=$(cluster_as daemon submit "$CLUSTER/evil.json")
 hearth wait "$evil_id" --for running --timeout 20 >/dev/null
 began=$SECONDS
-id=$(as nobody submit "$CLUSTER/neighbour.json")
+id=$(cluster_as nobody submit "$CLUSTER/neighbour.json")
 hearth wait "$id" --timeout 60 >/dev/null
 took=$((SECONDS - began))
 is "$(show "$id" '.status + " " + (.attempts | length | tostring)')" "completed 1" "the neighbour's job completes in one attempt"

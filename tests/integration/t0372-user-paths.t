@@ -2,22 +2,13 @@
 # Paths that a job names lead only where its own account may go: no descriptor of the agent by /proc, no file of another account, be it by links. Results and checkpoints, too.
 . "${HEARTH_TOP_SRCDIR:?}/tests/lib/tap.sh"
 . "$HEARTH_TOP_SRCDIR/tests/lib/cluster.sh"
-why=$(cluster_can)
+why=$(cluster_can_as)
 [ -z "$why" ] || skip_all "$why"
-if ! command -v setpriv >/dev/null || ! setpriv --reuid daemon --regid daemon --clear-groups test -x "$TOP_BUILD/shim/hearth-shim"; then
-	skip_all "needs root, and programs that other accounts can reach"
-fi
 cluster_up 1 && cluster_hearth --slots 8 --min-uid 1 || bail "no cluster"
-chmod 711 "$CLUSTER/head/data"
-cp "$JOBCTL" "$CLUSTER/jobctl"
-chmod 755 "$CLUSTER/jobctl"
-as() { # ACCOUNT ARGS...
-	cluster_in head setpriv --reuid "$1" --regid "$(id -g "$1")" --clear-groups env -u HEARTH_TOKEN HOME=/ "$CLUSTER/jobctl" --url "unix://$CLUSTER/head/data/hearthd.sock" "${@:2}"
-}
 submit() { # ACCOUNT NAME MEMBERS...
 	printf '{"name": "%s", "launcher": "direct", "command": ["/bin/sh", "-c", "cat $SM_CHANNEL_X/*"], %s}\n' "$2" "${*:3}" >"$CLUSTER/$2.json"
 	chmod 644 "$CLUSTER/$2.json"
-	as "$1" submit "$CLUSTER/$2.json"
+	cluster_as "$1" submit "$CLUSTER/$2.json"
 }
 input() { printf '"inputs": {"x": {"uri": "file://%s"%s}}' "$1" "${2:-}"; }
 show() { hearth show "$1" --json | jq -r "$2"; }

@@ -3,11 +3,8 @@
 # recorded, also those of another account. The job learns why its log has a hole.
 . "${HEARTH_TOP_SRCDIR:?}/tests/lib/tap.sh"
 . "$HEARTH_TOP_SRCDIR/tests/lib/cluster.sh"
-why=$(cluster_can)
+why=$(cluster_can_as)
 [ -z "$why" ] || skip_all "$why"
-if ! command -v setpriv >/dev/null || ! setpriv --reuid daemon --regid daemon --clear-groups test -x "$TOP_BUILD/shim/hearth-shim"; then
-	skip_all "needs programs that other accounts can reach"
-fi
 small_disk() { mkdir -p "$CLUSTER/head/data" && mount -t tmpfs -o mode=711,size=96m tmpfs "$CLUSTER/head/data"; }
 CLUSTER_FOLDERS_HOOK=small_disk
 CLUSTER_HEARTHD_ARGS=(--set lease=5s --set beat=250ms --set max_series_job=20)
@@ -21,15 +18,6 @@ at_end() {
 }
 trap at_end EXIT
 cluster_hearth --slots 4 --min-uid 0 || bail "no cluster"
-cp "$JOBCTL" "$CLUSTER/jobctl"
-chmod 755 "$CLUSTER/jobctl"
-
-as() { # ACCOUNT WORDS...: jobctl as that account, known by the socket
-	local who=$1
-	shift
-	cluster_in head setpriv --reuid "$who" --regid "$(id -g "$who")" --clear-groups env -u HEARTH_TOKEN HOME=/ "$CLUSTER/jobctl" --url "unix://$CLUSTER/head/data/hearthd.sock" "$@"
-}
-
 submit() { # NAME COMMAND: id
 	printf '{"name": "%s", "launcher": "direct", "limits": {"grace_s": 1}, "command": ["/bin/sh", "-c", "%s"]%s}\n' "$1" "$2" "${3:-}" >"$CLUSTER/$1.json"
 	hearth submit "$CLUSTER/$1.json"
@@ -56,10 +44,10 @@ is "$(events "$yes" | grep -c '"over_quota"')" 1 "once"
 like "$(events "$yes")" 'the disk of hearthd is nearly full; hearthd stores its beginning and its newest part' "and why"
 printf '{"name": "daemons", "launcher": "direct", "limits": {"grace_s": 1}, "command": ["/bin/sh", "-c", "id -un; echo result >$SM_MODEL_DIR/result; exit 7"]}\n' >"$CLUSTER/daemons.json"
 chmod 644 "$CLUSTER/daemons.json"
-id=$(as daemon submit "$CLUSTER/daemons.json") || id=none
+id=$(cluster_as daemon submit "$CLUSTER/daemons.json") || id=none
 ended "$id"
 is "$(show "$id" '"\(.owner) \(.status) \(.exit_code)"')" "daemon failed 7" "a neighbour of another account runs and ends, and its end is on record"
-is "$(as daemon logs "$id")" "daemon" "with its log"
+is "$(cluster_as daemon logs "$id")" "daemon" "with its log"
 is "$(hearth get "$id" model "$CLUSTER/got" >/dev/null && cat "$CLUSTER/got/result")" result "and with its output"
 hearth stop "$yes" >/dev/null
 ended "$yes" 90

@@ -3,23 +3,11 @@
 # Whatever the timing was: told in its order what hearthd's scheduler was told (jobctl trace), the library of jobctl simulate starts the same jobs in the same order on the same nodes.
 . "${HEARTH_TOP_SRCDIR:?}/tests/lib/tap.sh"
 . "$HEARTH_TOP_SRCDIR/tests/lib/cluster.sh"
-why=$(cluster_can)
+why=$(cluster_can_as)
 [ -z "$why" ] || skip_all "$why"
-if ! command -v setpriv >/dev/null || ! setpriv --reuid daemon --regid daemon --clear-groups test -x "$TOP_BUILD/shim/hearth-shim"; then
-	skip_all "needs root, and programs that other accounts can reach"
-fi
 JOBS=200
 cluster_up 4 && cluster_hearth --slots 4 --fake-gpus 4 --min-uid 1 || bail "no cluster"
 db=$CLUSTER/head/data/hearth.db
-chmod 711 "$CLUSTER/head/data"
-cp "$JOBCTL" "$CLUSTER/jobctl"
-chmod 755 "$CLUSTER/jobctl"
-
-as() { # ACCOUNT WORDS...: jobctl as that account, known by the socket
-	local who=$1
-	shift
-	cluster_in head setpriv --reuid "$who" --regid "$(id -g "$who")" --clear-groups env -u HEARTH_TOKEN HOME=/ "$CLUSTER/jobctl" --url "unix://$CLUSTER/head/data/hearthd.sock" "$@"
-}
 spec() { # NAME INSTANCES GPUS COMMAND
 	jq -n --arg n "$1" --argjson i "$2" --argjson g "$3" --arg c "$4" '{name: $n, command: ["/bin/sh", "-c", $c], launcher: "direct", limits: {max_runtime_s: 600, grace_s: 1}, resources: {instances: $i, gpus_per_instance: $g, ranks_per_instance: 1}}' >"$CLUSTER/$1.json"
 	chmod 644 "$CLUSTER/$1.json"
@@ -40,7 +28,7 @@ chmod 644 "$CLUSTER/sweep.json"
 block=$(hearth submit "$CLUSTER/block.json")
 wait_until 60 started 1
 sweep() { # ACCOUNT NAME: of a quarter of the jobs
-	as "$1" submit --name "$2" "$CLUSTER/sweep.json" >/dev/null || bail "a submit of $1"
+	cluster_as "$1" submit --name "$2" "$CLUSTER/sweep.json" >/dev/null || bail "a submit of $1"
 }
 sweep daemon d1
 sweep nobody n1
@@ -50,7 +38,7 @@ wait_until 120 started 21
 ok "a node is drained in the middle" hearth node drain host3
 wait_until 120 started 41
 ok "and resumed" hearth node resume host3
-gang=$(as nobody submit "$CLUSTER/gang.json")
+gang=$(cluster_as nobody submit "$CLUSTER/gang.json")
 ok "a gang of all nodes comes in the middle" test -n "$gang"
 sweep daemon d2
 sweep nobody n2

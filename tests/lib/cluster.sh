@@ -30,6 +30,13 @@ cluster_can() { # nothing, or why not
 	ip netns del "$probe"
 }
 
+cluster_can_as() { # nothing, or why cluster_as cannot work
+	local why
+	why=$(cluster_can)
+	[ -z "$why" ] || { echo "$why"; return; }
+	command -v setpriv >/dev/null && setpriv --reuid daemon --regid daemon --clear-groups test -x "$TOP_BUILD/shim/hearth-shim" || echo "needs programs that other accounts can reach"
+}
+
 cluster_ns() { echo "$CLUSTER_ID-$1"; }
 
 cluster_host_start() { # HOST: namespaces with a first process that reaps
@@ -86,6 +93,14 @@ cluster_in() { # HOST COMMAND...
 	local host=$1
 	shift
 	nsenter -t "$(cat "$CLUSTER/$host/pid1")" -n -u -m -p -i --wd="$PWD" -- "$@"
+}
+cluster_as() { # ACCOUNT WORDS...: jobctl on the head as that account, which hearthd knows by the socket
+	local account=$1
+	shift
+	if [ ! -e "$CLUSTER/jobctl" ]; then # whole or absent: calls may be made side by side
+		cp "$JOBCTL" "$CLUSTER/jobctl.$BASHPID" && chmod 755 "$CLUSTER/jobctl.$BASHPID" && chmod 711 "$CLUSTER/head/data" && mv -f "$CLUSTER/jobctl.$BASHPID" "$CLUSTER/jobctl" || return 1
+	fi
+	cluster_in head setpriv --reuid "$account" --regid "$(id -g "$account")" --clear-groups env -u HEARTH_TOKEN HOME=/ "$CLUSTER/jobctl" --url "unix://$CLUSTER/head/data/hearthd.sock" "$@"
 }
 cluster_spawn() { # HOST NAME COMMAND...
 	local host=$1 name=$2 pid1
