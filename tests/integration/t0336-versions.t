@@ -18,7 +18,8 @@ faults() { # what the next daemons have
 }
 install_build() { # BUILD: at one path on all hosts, as a package does it; what runs is restarted later
 	local name
-	for name in controller/hearthd agent/hearth-agent agent/hearth-hold agent/hearth-rsh agent/hearth-rank shim/hearth-shim jobctl/jobctl; do
+	for name in controller/hearthd agent/hearth-agent agent/hearth-hold agent/hearth-rsh agent/hearth-rank agent/hearth-files shim/hearth-shim jobctl/jobctl; do
+		[ -e "$1/$name" ] || continue # older builds have no hearth-files
 		mkdir -p "$CLUSTER/programs/${name%/*}"
 		cp --remove-destination "$1/$name" "$CLUSTER/programs/$name" || return 1
 	done
@@ -56,9 +57,11 @@ upgrade_agent() { # HOST
 	wait_until 30 is_state "$1" up
 }
 versions() { hearth nodes --json | jq -r '[.nodes[].protocol | tostring] | join(" ")'; }
-across() { # WHEN: a gang of all nodes starts and ends now
+across() { # WHEN LAUNCHER: a gang of all nodes gets a source tree and an input, starts and ends now
 	local id
-	id=$(submit "across-$1" "$2" 3 'exit 0')
+	printf '{"name": "across-%s", "command": ["/bin/sh", "-c", "test -s part && test -s \"$SM_CHANNEL_DATA/rows\""], "launcher": "%s", "source_dir": "%s", "inputs": {"data": "file://%s"}, "resources": {"instances": 3}, "limits": {"grace_s": 1}}\n' \
+		"$1" "$2" "$tree" "$tree/data" >"$CLUSTER/across.json"
+	id=$(hearth submit "$CLUSTER/across.json")
 	hearth wait "$id" --timeout 60 >/dev/null || diag "$(hearth show "$id" | head -12)" "$(hearth logs "$id" --stream mpirun 2>&1 | tail -12)"
 	is "$(show "$id" .status)" completed "$1: a gang of all nodes under $2 completes"
 }
@@ -66,6 +69,12 @@ patience() { sleep 9 & wait $!; } # a lease and its margin, and one second: what
 
 [ -z "${HEARTH_OLD_BUILD:-}" ] || CLUSTER_FOLDERS_HOOK=old_build
 cluster_up 3 && cluster_hearth --slots 8 || bail "no cluster"
+tree=$(mktemp -d /var/tmp/hvXXXXXX) # not below /tmp: jobs have one of their own
+trap 'cluster_down; rm -rf "$tree"' EXIT
+mkdir "$tree/data"
+echo rows >"$tree/data/rows"
+echo part >"$tree/part"
+chmod -R a+rX "$tree"
 
 # --- gangs under each launcher -----------------------------------------------------------------------------------
 declare -A gang
