@@ -59,7 +59,7 @@ upgrade_agent() { # HOST
 versions() { hearth nodes --json | jq -r '[.nodes[].protocol | tostring] | join(" ")'; }
 across() { # WHEN LAUNCHER: a gang of all nodes gets a source tree and an input, starts and ends now
 	local id
-	printf '{"name": "across-%s", "command": ["/bin/sh", "-c", "test -s part && test -s \"$SM_CHANNEL_DATA/rows\""], "launcher": "%s", "source_dir": "%s", "inputs": {"data": "file://%s"}, "resources": {"instances": 3}, "limits": {"grace_s": 1}}\n' \
+	printf '{"name": "across-%s", "command": ["/bin/sh", "-c", "test -s part && test -s \\"$SM_CHANNEL_DATA/rows\\""], "launcher": "%s", "source_dir": "%s", "inputs": {"data": {"uri": "file://%s"}}, "resources": {"instances": 3}, "limits": {"grace_s": 1}}\n' \
 		"$1" "$2" "$tree" "$tree/data" >"$CLUSTER/across.json"
 	id=$(hearth submit "$CLUSTER/across.json")
 	hearth wait "$id" --timeout 60 >/dev/null || diag "$(hearth show "$id" | head -12)" "$(hearth logs "$id" --stream mpirun 2>&1 | tail -12)"

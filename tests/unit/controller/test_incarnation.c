@@ -470,8 +470,8 @@ static void test_death(enum damage how, enum death at)
 
 static void test_deaths(void)
 {
-	for (int how = 0; how < DAMAGES; how++)
-		for (int at = 0; at < DEATHS; at++)
+	for (enum damage how = 0; how < DAMAGES; how++)
+		for (enum death at = 0; at < DEATHS; at++)
 			test_death(how, at);
 }
 
@@ -479,8 +479,8 @@ static void test_deaths(void)
  * ends. */
 static void test_upgrade(void)
 {
-	for (int at = 0; at < DEATHS; at++) {
-		cleanup_free char *name = xasprintf("upgrade%d", at);
+	for (enum death at = 0; at < DEATHS; at++) {
+		cleanup_free char *name = xasprintf("upgrade%d", (int)at);
 		struct lab l;
 
 		lab_dir(&l, name);

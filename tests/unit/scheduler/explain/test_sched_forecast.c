@@ -191,17 +191,22 @@ static void test_as_foreseen(uint64_t seed)
 #define ROLL(n) ((uint32_t)((dice = dice * 6364136223846793005u + 1442695040888963407u) >> 33) % (n))
 	sched_policy_set(s, &(struct sched_policy){.by_limit = 1});
 	sched_now(s, now);
-	for (uint64_t i = 1; i <= MACHINES; i++)
+	for (uint64_t i = 1; i <= MACHINES; i++) {
+		uint32_t gpus = 2 + 2 * ROLL(2), price = 1 + ROLL(30), doubt = ROLL(4) == 0;
+
 		sched_node_set(s, &(struct sched_node){.id = i,
 		                                       .gpus = g,
-		                                       .n_gpus = 2 + 2 * ROLL(2),
+		                                       .n_gpus = gpus,
 		                                       .slots = 8,
 		                                       .usable = 1,
-		                                       .price_per_hour = 1 + ROLL(30),
-		                                       .doubt = ROLL(4) == 0});
-	for (uint64_t id = 1; id <= SENT; id++)
-		add(s, id, NULL, (struct sched_group){1 + ROLL(3), 1 + ROLL(2), 1, 1 + ROLL(2)},
-		    100 + 10 * id + ROLL(9));
+		                                       .price_per_hour = price,
+		                                       .doubt = doubt});
+	}
+	for (uint64_t id = 1; id <= SENT; id++) {
+		uint32_t instances = 1 + ROLL(3), gpus = 1 + ROLL(2), cpus = 1 + ROLL(2), more = ROLL(9);
+
+		add(s, id, NULL, (struct sched_group){instances, gpus, 1, cpus}, 100 + 10 * id + more);
+	}
 	for (uint64_t id = 1; id <= SENT; id++) {
 		sched_forecast(s, id, NULL, NULL, &f[id]);
 		foreseen += f[id].whole;
