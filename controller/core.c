@@ -20,6 +20,7 @@
 #include "controller/requests/requests.h"
 #include "controller/run/array.h"
 #include "controller/run/attempt.h"
+#include "controller/run/checkpoints.h"
 #include "controller/run/decide.h"
 #include "controller/run/report.h"
 #include "controller/run/rsh.h"
@@ -214,6 +215,9 @@ static void dispatch_message(struct core *c, struct cnode *n, uint16_t type, uin
 		break;
 	case WM_ARTIFACT_REPORT:
 		on_artifact(c, n, id, msg);
+		break;
+	case WM_CHECKPOINT_REPORT:
+		on_checkpoint(c, n, id, msg);
 		break;
 	case WM_RUN_INFO:
 		on_run_info(c, n, id, msg);

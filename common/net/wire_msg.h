@@ -64,6 +64,12 @@ enum reason_class { /* why a launch or an attempt ended badly; further ones come
 	                RC_SIGNAL,
 	                RC_COST,
 };
+enum ckpt_state {                   /* of a part of a checkpoint */
+	              CKPT_COPYING = 1, /* whole, and held on its node */
+	              CKPT_VERIFIED,    /* also outside of the node, and read back */
+	              CKPT_TORN,        /* not whole: it changed meanwhile, or a copy is damaged */
+	              CKPT_GONE,        /* no copy is left */
+};
 
 /* clang-format off */
 /* ---- handshake (both connections; after HTTP Upgrade, see peer.h) ------------------------------- */
@@ -90,6 +96,8 @@ enum reason_class { /* why a launch or an attempt ended badly; further ones come
 /* rank of no meaning is 0xffffffff. progress: bytes done/total of the phase. cls: enum reason_class */
 /* phase of an ENDED launch: all that it made is on record */
 #define LAUNCH_PHASE_SAVED "saved"
+/* phase of a FAILED launch: a copy of the checkpoint that it begins with is damaged or missing. text: which, and why */
+#define LAUNCH_PHASE_RESTORE "restore"
 #define WM_LAUNCH_REPORT_F(F)                                                                                                      \
 	F(U64, job) F(U32, attempt) F(U64, epoch) F(U8, state) F(STR, phase) F(U64, phase_started_us) F(U64, done_bytes)             \
 	F(U64, total_bytes) F(U8, cls) F(STR, text) F(STRV, phases)
@@ -99,6 +107,13 @@ enum reason_class { /* why a launch or an attempt ended badly; further ones come
 /* what a run left: registered only when the epoch is the job's present one. kind: model | output | failure | checkpoint */
 #define WM_ARTIFACT_REPORT_F(F)                                                                                                    \
 	F(U64, job) F(U32, attempt) F(U64, epoch) F(STR, kind) F(STR, digest) F(STR, uri) F(U64, size_bytes) F(U32, files) F(STR, text)
+/* A part of a checkpoint: what this node holds of one. Again for each newer state of the same part, which (attempt, seq) names on this node.
+ * name: the entry below the folder of checkpoints, also the only one in the tree that digest names. state: enum ckpt_state. shards: parts of the
+ * whole, 0 not said. uri: file:// folder that holds the entry, CKPT_URI_STORE, "" only on the node. text: why it is torn or gone. */
+#define CKPT_URI_STORE "blob:" /* in hearthd's store, by its digest */
+#define WM_CHECKPOINT_REPORT_F(F)                                                                                                  \
+	F(U64, job) F(U32, attempt) F(U64, epoch) F(U64, seq) F(I64, step) F(STR, name) F(STR, format) F(STR, step_by) F(U8, state)     \
+	F(U32, shards) F(U64, size_bytes) F(U32, files) F(STR, digest) F(STR, uri) F(U64, at_us) F(U64, save_ms) F(STR, text)
 /* facts for the run's record: "pip" (package list), "software" (driver, CUDA, MPI ...), "mpirun" (exact line).
  * "warning:KEY": no fact, but a sentence for the job's owner, which becomes an event of the job */
 #define WARNING_KIND "warning:"
@@ -115,13 +130,17 @@ enum reason_class { /* why a launch or an attempt ended badly; further ones come
  * spec: normalized JSON of the job (common/spec/spec.h). nodes, addresses, ranks_per_node, groups have one entry per node in node-rank order.
  * input_digests: one per input, "" where the agent finds it. */
 #define WM_GANG_F(F) F(STR, spec) F(STRV, nodes) F(STRV, addresses) F(U32V, ranks_per_node) F(STRV, groups) F(STRV, input_digests)
-/* gang: a WM_GANG, last so that connections can send it without a copy.
+/* checkpoint_uri: where copies of checkpoints go, "" hearthd's store. resume_name: entry to restore; then resume_digests and resume_uris have the
+ * parts that this node gets, and resume_from is the first of them, for agents of version 2. resume_local: launch whose copy on this node may be
+ * used, "" none.
+ * gang: a WM_GANG, last so that connections can send it without a copy.
  * account: the Unix account that runs it. gpus: indexes on this node. cpu_ids: CPUs of this node held by the job (empty = not pinned). */
 #define WM_PREPARE_F(F)                                                                                                            \
 	F(U64, job) F(U32, attempt) F(U64, epoch) F(STR, launch_id) F(STR, token) F(STR, account) F(STR, job_name)           \
 	F(U32, node_rank) F(U32V, gpus) F(U32V, cpu_ids)                                                                               \
 	F(U64, memory_bytes) F(U64, disk_bytes) F(U32, master_port) F(U32, port_lo) F(U32, port_hi) F(STR, bundle_digest) F(STR, resume_from) F(I64, resume_step) F(STR, skip_steps)   \
-	F(STR, url) F(STR, job_token) F(U32, grace_ms) F(U32, prepare_timeout_ms) F(SHARED, gang)
+	F(STR, url) F(STR, job_token) F(U32, grace_ms) F(U32, prepare_timeout_ms) F(STR, checkpoint_uri, 3) F(STR, resume_name, 3)  \
+	F(STR, resume_local, 3) F(STRV, resume_digests, 3) F(STRV, resume_uris, 3) F(SHARED, gang)
 #define WM_LAUNCH_GO_F(F) F(U64, job) F(U32, attempt) F(U64, epoch)
 #define WM_ORTED_START_F(F) F(U64, job) F(U32, attempt) F(U64, epoch) F(STR, rsh_id) F(STRV, argv)
 /* state: enum proc_state of that orted */
@@ -136,6 +155,10 @@ enum reason_class { /* why a launch or an attempt ended badly; further ones come
  * were seen last come first. An agent of version 2 refuses none. */
 #define RETIRED_MAX 1024
 #define WM_RETIRED_F(F) F(STRV, fingerprints)
+
+/* Copies that may be removed: on their node, and at their uri. One entry a copy: (attempt, seq) of its report; uri "": there is no copy outside
+ * the node, CKPT_URI_STORE: hearthd removes that one. */
+#define WM_CHECKPOINT_KEEP_F(F) F(U64, job) F(U32, attempt) F(U64, epoch) F(U32V, attempts) F(U64V, seqs) F(STRV, names) F(STRV, uris)
 
 /* ---- bulk: agent -> controller ----------------------------------------------------------------- */
 /* stream: "rank-N", "mpirun", "setup-algo-K", "system-algo-K". offset: of data[0] in the stream. A gap (offset > known) is stored as a gap with a visible
@@ -198,6 +221,7 @@ enum reason_class { /* why a launch or an attempt ended badly; further ones come
 	M(23, RUN_INFO, run_info, WIRE_FROM_AGENT, WIRE_CONTROL, 2)                        \
 	M(24, RSH_REQUEST, rsh_request, WIRE_FROM_AGENT, WIRE_CONTROL, 2)                  \
 	M(25, RSH_CANCEL, rsh_cancel, WIRE_FROM_AGENT, WIRE_CONTROL, 2)                    \
+	M(26, CHECKPOINT_REPORT, checkpoint_report, WIRE_FROM_AGENT, WIRE_CONTROL, 3)      \
 	M(40, BEAT_ACK, beat_ack, WIRE_FROM_CTL, WIRE_CONTROL, WIRE_EVER)                  \
 	M(41, ACK, ack, WIRE_FROM_CTL, WIRE_CONTROL, 2)                                    \
 	M(42, PREPARE, prepare, WIRE_FROM_CTL, WIRE_CONTROL, 2)                            \
@@ -209,6 +233,7 @@ enum reason_class { /* why a launch or an attempt ended badly; further ones come
 	M(48, NOTE, note, WIRE_FROM_CTL, WIRE_CONTROL, 2)                                  \
 	M(49, GANG, gang, 0, 0, WIRE_EVER)                                                 \
 	M(50, RETIRED, retired, WIRE_FROM_CTL, WIRE_CONTROL, 3)                            \
+	M(51, CHECKPOINT_KEEP, checkpoint_keep, WIRE_FROM_CTL, WIRE_CONTROL, 3)            \
 	M(64, LOG_DATA, log_data, WIRE_FROM_AGENT, WIRE_BULK, 2)                           \
 	M(65, METRICS, metrics, WIRE_FROM_AGENT, WIRE_BULK, 2)                             \
 	M(66, BLOB_GET, blob_get, WIRE_FROM_AGENT, WIRE_BULK, 2)                           \

@@ -35,10 +35,8 @@
 #define RUN_INFO_MAX (1024 * 1024)
 #define WARNINGS_MAX 32 /* events of an attempt */
 
-/* Returns the job if the report is about its present attempt and a launch on this node that is not lost;
- * else NULL. */
-static struct cjob *find_current(struct core *c, const struct cnode *n, uint64_t job, uint32_t attempt,
-                                 uint64_t epoch, struct place_rec **place)
+struct cjob *report_current(struct core *c, const struct cnode *n, uint64_t job, uint32_t attempt,
+                            uint64_t epoch, struct place_rec **place)
 {
 	struct cjob *j = job_find(c, job);
 
@@ -263,7 +261,7 @@ void on_launch_report(struct core *c, struct cnode *n, uint64_t id, const struct
 	hold_ack(c, n->name, n->session, id);
 	if (m->state == LAUNCH_UNKNOWN || m->state > LAUNCH_CLEANED)
 		return;
-	j = find_current(c, n, m->job, m->attempt, m->epoch, &p);
+	j = report_current(c, n, m->job, m->attempt, m->epoch, &p);
 	if (!j) {
 		stale_report(c, n, m);
 		return;
@@ -441,7 +439,7 @@ void on_proc_report(struct core *c, struct cnode *n, uint64_t id, const struct w
 	struct cjob *j;
 
 	hold_ack(c, n->name, n->session, id);
-	j = find_current(c, n, m->job, m->attempt, m->epoch, &p);
+	j = report_current(c, n, m->job, m->attempt, m->epoch, &p);
 	if (!j)
 		return;
 	if (m->kind == PROC_RANK)
@@ -462,7 +460,7 @@ void on_artifact(struct core *c, struct cnode *n, uint64_t id, const struct wm_a
 	cJSON *d;
 
 	hold_ack(c, n->name, n->session, id);
-	j = find_current(c, n, m->job, m->attempt, m->epoch, &p);
+	j = report_current(c, n, m->job, m->attempt, m->epoch, &p);
 	if (!j)
 		return;
 	place_rt(j, p)->progress_us = now_boot(c);
@@ -526,7 +524,7 @@ void on_run_info(struct core *c, struct cnode *n, uint64_t id, const struct wm_r
 	struct cjob *j;
 
 	hold_ack(c, n->name, n->session, id);
-	j = find_current(c, n, m->job, m->attempt, m->epoch, &p);
+	j = report_current(c, n, m->job, m->attempt, m->epoch, &p);
 	if (!j || strlen(m->text) > RUN_INFO_MAX || !*m->kind || strlen(m->kind) > 64)
 		return;
 	if (strncmp(m->kind, WARNING_KIND, strlen(WARNING_KIND)) == 0) {

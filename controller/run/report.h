@@ -10,6 +10,10 @@
 /* Handles a started launch that its agent has lost: sends KILL, and keeps the GPUs until the agent confirms
  * that nothing is left. text: static. */
 void place_vanished(struct core *c, struct cjob *j, const struct place_rec *p, const char *text);
+/* Returns the job if a report is about its present attempt and a launch on this node that is not lost; else
+ * NULL. */
+struct cjob *report_current(struct core *c, const struct cnode *n, uint64_t job, uint32_t attempt,
+                            uint64_t epoch, struct place_rec **place);
 void on_launch_report(struct core *c, struct cnode *n, uint64_t id, const struct wm_launch_report *m);
 void on_proc_report(struct core *c, struct cnode *n, uint64_t id, const struct wm_proc_report *m);
 void on_artifact(struct core *c, struct cnode *n, uint64_t id, const struct wm_artifact_report *m);

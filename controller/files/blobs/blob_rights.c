@@ -39,10 +39,14 @@ struct launch_key {
 	uint64_t job, attempt;
 };
 
+struct forest {
+	struct tree **v;
+	unsigned n, cap;
+};
+
 struct launch {
 	struct launch_key key;
-	struct tree **trees; /* bundle and inputs, alike on all nodes */
-	unsigned n, cap;
+	struct forest trees; /* bundle and inputs, alike on all nodes */
 	struct grant *grants;
 	UT_hash_handle hh;
 };
@@ -50,7 +54,7 @@ struct launch {
 struct grant { /* a launch on a node */
 	struct node *node;
 	struct launch *launch;
-	struct tree *resume;               /* NULL none */
+	struct forest resume;              /* the parts of the checkpoint that this node restores */
 	struct grant *prev, *next;         /* of the node, the one used last comes first */
 	struct grant *in_prev, *in_launch; /* of the launch */
 };
@@ -161,17 +165,24 @@ static void load_tree(struct blob_rights *r, struct tree *t, uint8_t (*chunks)[H
 
 /* ---- orders ----------------------------------------------------------------------------------- */
 
-static void add_root(struct blob_rights *r, struct launch *l, const char *digest)
+static void add_tree(struct blob_rights *r, struct forest *f, const char *digest)
 {
 	struct tree *t = hold_tree(r, digest);
 
 	if (!t)
 		return;
-	if (l->n == l->cap) {
-		l->cap = l->cap ? l->cap * 2 : ROOTS_START;
-		l->trees = xreallocarray(l->trees, l->cap, sizeof(struct tree *));
+	if (f->n == f->cap) {
+		f->cap = f->cap ? f->cap * 2 : ROOTS_START;
+		f->v = xreallocarray(f->v, f->cap, sizeof(struct tree *));
 	}
-	l->trees[l->n++] = t;
+	f->v[f->n++] = t;
+}
+
+static void drop_forest(struct blob_rights *r, struct forest *f)
+{
+	for (unsigned i = 0; i < f->n; i++)
+		drop_tree(r, f->v[i]);
+	free(f->v);
 }
 
 static struct launch *find_launch(struct blob_rights *r, uint64_t job, uint32_t attempt)
@@ -193,11 +204,11 @@ static struct launch *make_launch(struct blob_rights *r, const struct wm_prepare
 
 	l->key.job = m->job;
 	l->key.attempt = m->attempt;
-	add_root(r, l, m->bundle_digest);
+	add_tree(r, &l->trees, m->bundle_digest);
 	if (m->gang && wire_decode(WM_GANG, m->gang->data, m->gang->n, &gang, &e) == 0) {
 		g = gang;
 		for (uint32_t i = 0; i < g->input_digests.n; i++)
-			add_root(r, l, g->input_digests.v[i]);
+			add_tree(r, &l->trees, g->input_digests.v[i]);
 		wire_free(WM_GANG, gang);
 	}
 	HASH_ADD(hh, r->launches, key, sizeof(l->key), l);
@@ -206,10 +217,8 @@ static struct launch *make_launch(struct blob_rights *r, const struct wm_prepare
 
 static void drop_launch(struct blob_rights *r, struct launch *l)
 {
-	for (unsigned i = 0; i < l->n; i++)
-		drop_tree(r, l->trees[i]);
+	drop_forest(r, &l->trees);
 	HASH_DEL(r->launches, l);
-	free(l->trees);
 	free(l);
 }
 
@@ -220,7 +229,7 @@ static void drop_grant(struct blob_rights *r, struct grant *g)
 
 	DL_DELETE(n->grants, g);
 	DL_DELETE2(l->grants, g, in_prev, in_launch);
-	drop_tree(r, g->resume);
+	drop_forest(r, &g->resume);
 	free(g);
 	if (--n->n == 0) {
 		HASH_DEL(r->nodes, n);
@@ -248,7 +257,7 @@ static struct node *make_node(struct blob_rights *r, const char *name)
 	return n;
 }
 
-static void add_grant(struct blob_rights *r, struct node *n, struct launch *l, const char *resume)
+static void add_grant(struct blob_rights *r, struct node *n, struct launch *l, const struct wm_prepare *m)
 {
 	struct grant *g;
 
@@ -258,7 +267,9 @@ static void add_grant(struct blob_rights *r, struct node *n, struct launch *l, c
 	g = xcalloc(1, sizeof(*g));
 	g->node = n;
 	g->launch = l;
-	g->resume = hold_tree(r, resume);
+	add_tree(r, &g->resume, m->resume_from);
+	for (uint32_t i = 0; i < m->resume_digests.n; i++)
+		add_tree(r, &g->resume, m->resume_digests.v[i]);
 	DL_PREPEND(n->grants, g);
 	DL_PREPEND2(l->grants, g, in_prev, in_launch);
 	if (++n->n > PER_NODE)
@@ -277,7 +288,7 @@ void blob_rights_add(struct blob_rights *r, const char *node, const struct wm_pr
 	n = find_node(r, node);
 	if (!n)
 		n = make_node(r, node);
-	add_grant(r, n, l, m->resume_from);
+	add_grant(r, n, l, m);
 	r->changes++;
 	pthread_mutex_unlock(&r->lock);
 }
@@ -333,12 +344,17 @@ static int tree_has(struct blob_rights *r, struct tree *t, const uint8_t key[HAS
 	return 1;
 }
 
+static int forest_has(struct blob_rights *r, const struct forest *f, const uint8_t key[HASH_BYTES])
+{
+	for (unsigned i = 0; i < f->n; i++)
+		if (tree_has(r, f->v[i], key))
+			return 1;
+	return 0;
+}
+
 static int grant_has(struct blob_rights *r, struct grant *g, const uint8_t key[HASH_BYTES])
 {
-	for (unsigned i = 0; i < g->launch->n; i++)
-		if (tree_has(r, g->launch->trees[i], key))
-			return 1;
-	return tree_has(r, g->resume, key);
+	return forest_has(r, &g->launch->trees, key) || forest_has(r, &g->resume, key);
 }
 
 /* Most questions are for the tree of the question before: its grant comes first. */
@@ -356,23 +372,28 @@ static int node_has(struct blob_rights *r, struct node *n, const uint8_t key[HAS
 	return 0;
 }
 
-static int is_unread(const struct blob_rights *r, const struct tree *t)
+static struct tree *first_unread(const struct blob_rights *r, const struct forest *f)
 {
-	return t && !t->loaded && t->tried != r->questions;
+	for (unsigned i = 0; i < f->n; i++)
+		if (!f->v[i]->loaded && f->v[i]->tried != r->questions)
+			return f->v[i];
+	return NULL;
 }
 
 static struct tree *find_unread(struct blob_rights *r, struct node *n)
 {
 	struct grant *g;
 
+	struct tree *t = NULL;
+
 	DL_FOREACH (n->grants, g) {
-		for (unsigned i = 0; i < g->launch->n; i++)
-			if (is_unread(r, g->launch->trees[i]))
-				return g->launch->trees[i];
-		if (is_unread(r, g->resume))
-			return g->resume;
+		t = first_unread(r, &g->launch->trees);
+		if (!t)
+			t = first_unread(r, &g->resume);
+		if (t)
+			break;
 	}
-	return NULL;
+	return t;
 }
 
 /* Reads one manifest without the lock. */

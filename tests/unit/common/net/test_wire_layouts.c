@@ -15,7 +15,8 @@
 #include "common/os/fsutil.h"
 #include "tests/lib/tap.h"
 
-/* Every field gets a value of its own, by its number in the table. */
+/* Every field gets a value of its own, by its number among the fields of its version: a newer field before it
+ * does not change the bytes of an older version. */
 static uint32_t at;
 
 static char *text_at(void)
@@ -60,10 +61,11 @@ static struct wire_shared *shared_at(void)
 
 static void *new_message(uint16_t type)
 {
-	at = 0;
+	uint32_t count[WIRE_VERSION + 1] = {0};
+
 	switch (type) {
 #define FIELD(kind, name, ...)                                                                               \
-	at++;                                                                                                    \
+	at = WIRE_SINCE(__VA_ARGS__) * 16 + ++count[WIRE_SINCE(__VA_ARGS__)];                                    \
 	FILL_##kind(m->name);
 #define M(num, NAME, name, from, phase, since)                                                               \
 	case num: {                                                                                              \

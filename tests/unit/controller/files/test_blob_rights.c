@@ -128,7 +128,7 @@ struct names {
 	char tree[HASH_HEX_SIZE], chunk[HASH_HEX_SIZE];
 };
 
-static struct names bundle, input, resume, foreign;
+static struct names bundle, input, resume, parts, foreign;
 
 /* One order of hearthd; input "" none. */
 static void order(const char *node, uint64_t job, const char *code, const char *in, const char *from)
@@ -140,12 +140,15 @@ static void order(const char *node, uint64_t job, const char *code, const char *
 	                       .resume_from = (char *)(uintptr_t)from};
 	struct err e;
 
+	wire_strv_add(&m.resume_digests, *from ? parts.tree : "");
 	wire_strv_add(&g.input_digests, "");
 	wire_strv_add(&g.input_digests, "file:///data/here");
 	wire_strv_add(&g.input_digests, in);
 	m.gang = wire_share(WM_GANG, &g, &e);
 	data_order(d, node, &m);
 	wire_unshare(m.gang);
+	free(m.resume_digests.v[0]);
+	free(m.resume_digests.v);
 	wire_fini(WM_GANG, &g);
 }
 
@@ -159,6 +162,7 @@ static void test_own(void)
 	is_int(code_of("alpha", input.chunk), 0, "alpha reads a chunk of its input");
 	is_int(code_of("beta", resume.chunk), 0, "beta reads a chunk of its checkpoint");
 	is_int(code_of("beta", resume.tree), 0, "beta reads the manifest of its checkpoint");
+	is_int(code_of("beta", parts.chunk), 0, "beta reads a chunk of another part of its checkpoint");
 }
 
 static void test_foreign(void)
@@ -170,6 +174,7 @@ static void test_foreign(void)
 	is_int(code_of("alpha", foreign.tree), ERR_DENIED, "alpha does not read another job's manifest");
 	is_int(code_of("alpha", foreign.chunk), ERR_DENIED, "alpha does not read a chunk of another job");
 	is_int(code_of("alpha", resume.chunk), ERR_DENIED, "alpha does not read beta's checkpoint");
+	is_int(code_of("alpha", parts.tree), ERR_DENIED, "alpha does not read a part of beta's checkpoint");
 	is_int(code_of("delta", bundle.tree), ERR_DENIED, "a node without launches reads nothing");
 	is_int(code_of("alpha", "../../hearth.db"), ERR_INVALID, "a text that is no digest is refused");
 	ask("alpha", foreign.tree, 2);
@@ -241,6 +246,7 @@ int main(void)
 	make_tree('b', bundle.tree, bundle.chunk);
 	make_tree('i', input.tree, input.chunk);
 	make_tree('r', resume.tree, resume.chunk);
+	make_tree('p', parts.tree, parts.chunk);
 	make_tree('f', foreign.tree, foreign.chunk);
 	test_own();
 	test_foreign();
