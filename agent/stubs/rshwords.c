@@ -116,12 +116,44 @@ static int end_command(struct strv *out, int *expands, struct err *e)
 	return 0;
 }
 
+/* Open MPI wraps the command so for an account whose shell is sh, ksh or one that it does not know. The agent
+ * makes orted's environment, so the profile is not read. Returns what is inside, cut from line; or line. */
+static char *unwrap(char *line, struct err *e)
+{
+	static const char wrap[] = "( test ! -r ./.profile || . ./.profile;";
+	char *end;
+
+	line += strspn(line, BLANKS);
+	if (strncmp(line, wrap, sizeof(wrap) - 1) != 0)
+		return line;
+	line += sizeof(wrap) - 1;
+	for (end = line + strlen(line); end > line && strchr(BLANKS, end[-1]);)
+		end--;
+	if (end == line || end[-1] != ')') {
+		err_set(e, ERR_INVALID, "the command has a '(' that does not end");
+		return NULL;
+	}
+	end[-1] = '\0';
+	return line;
+}
+
+/* A command in front that sets a variable of csh: "set path = ( ... )", "if ( ... ) setenv ...". Returns its
+ * end; or p. */
+static const char *skip_csh(const char *p)
+{
+	if (strncmp(p, "set ", 4) == 0 || strncmp(p, "setenv ", 7) == 0 || strncmp(p, "if ( $?", 7) == 0)
+		return p + strcspn(p, ";");
+	return p;
+}
+
 static int split_words(const char *p, struct word *w, struct strv *out, struct err *e)
 {
 	int expands = 0;
 
 	for (;;) {
 		p += strspn(p, BLANKS);
+		if (out->n == 0)
+			p = skip_csh(p);
 		if (!*p)
 			break;
 		if (*p == ';') {
@@ -149,13 +181,14 @@ static int split_words(const char *p, struct word *w, struct strv *out, struct e
 int rshwords_split(char *const *args, size_t n, struct strv *out, struct err *e)
 {
 	cleanup_free char *line = join_words(args, n, e);
+	char *inside = line ? unwrap(line, e) : NULL;
 	struct word w = {0};
 	int rc;
 
-	if (!line)
+	if (!inside)
 		return -1;
-	w.text = xmalloc(strlen(line) + 1);
-	rc = split_words(line, &w, out, e);
+	w.text = xmalloc(strlen(inside) + 1);
+	rc = split_words(inside, &w, out, e);
 	free(w.text);
 	if (rc < 0)
 		strv_fini(out);

@@ -5,7 +5,11 @@
 why=$(cluster_can)
 [ -z "$why" ] || skip_all "$why"
 programs=$HEARTH_TOP_SRCDIR/tests/programs
-cluster_up 4 && cluster_hearth --fake-gpus 2 --slots 4 || bail "no cluster"
+cluster_up 4 || bail "no hosts"
+# The login shell of the account is sh, as useradd makes it: mpirun words its remote commands by it. Elsewhere it is bash.
+sed 's,^\(root:.*\):[^:]*$,\1:/bin/sh,' /etc/passwd >"$CLUSTER/passwd"
+for host in $CLUSTER_HOSTS; do cluster_in "$host" mount --bind "$CLUSTER/passwd" /etc/passwd || bail "no passwd of its own"; done
+cluster_hearth --fake-gpus 2 --slots 4 || bail "no cluster"
 mkdir -p "$CLUSTER/src" && cp "$programs"/*.py "$CLUSTER/src/"
 
 job() { # NAME JSON-MEMBERS...: a specification on standard output
@@ -63,6 +67,7 @@ ok "one is stopped" hearth stop "$a" --grace 2
 ok "then the third runs" hearth wait "$c" --for running --timeout 30
 ok "stop the others" hearth stop "$b" "$c" --grace 2
 ok "they end" wait_until 30 eval '[ -z "$(hearth ls status:active --json | jq -r ".jobs[].id")" ]'
+for host in $CLUSTER_HOSTS; do cluster_in "$host" umount /etc/passwd; done
 cluster_clean
 cluster_down
 done_testing

@@ -68,6 +68,18 @@ static void test_words(void)
 	words("orted 'a;b$c`d' \"^s1,s2\" \"vm,algo-[1:1-2]@0(3)\"",
 	      "[orted][a;b$c`d][^s1,s2][vm,algo-[1:1-2]@0(3)]");
 	words("orted\v-mca \f x", "[orted\v-mca][\f][x]");
+	words("( test ! -r ./.profile || . ./.profile;  orted -mca ess \"env\" )", "[orted][-mca][ess][env]");
+	words(
+	    "( test ! -r ./.profile || . ./.profile;   PATH=/usr/bin:$PATH ; export PATH ;   /usr/bin/orted x )",
+	    "[/usr/bin/orted][x]");
+	words("  set path = ( /usr/bin $path ) ; if ( $?LD_LIBRARY_PATH == 1 ) set OMPI_have_llp ; if ( "
+	      "$?LD_LIBRARY_PATH == 0 ) setenv LD_LIBRARY_PATH /usr/lib ;   /usr/bin/orted -mca \"x\"",
+	      "[/usr/bin/orted][-mca][x]");
+	no_words("( test ! -r ./.profile || . ./.profile;  orted x", "does not end");
+	no_words("( test ! -r ./.profile || . ./.profile; )", "no command");
+	no_words("( test ! -r ./.profile || . ./.profile; orted ) ; rm x )", "shell");
+	no_words("( test -r x; orted )", "shell");
+	no_words("set path = ( /usr/bin $path )", "no command");
 	no_words("", "no command");
 	no_words(" ; ", "no command");
 	no_words("PATH=/x ; export PATH", "no command");
