@@ -176,7 +176,7 @@ static int load_from(struct launch *l, const cJSON *o, int *same_boot, struct er
 	    json_get_bool(o, "", "removing", &l->removing, e) < 0 || load_phases(l, o, e) < 0 ||
 	    load_user(l, o, e) < 0)
 		return -1;
-	if (state < LAUNCH_PREPARING || state > LAUNCH_CLEANED || cls > RC_COST || grace > UINT32_MAX)
+	if (state < LAUNCH_PREPARING || state > LAUNCH_CLEANED || cls >= N_REASON_CLASS || grace > UINT32_MAX)
 		return err_set(e, ERR_PROTOCOL, "state %" PRIu64 ", class %" PRIu64 " or grace is damaged", state,
 		               cls);
 	l->state = (enum launch_state)state;

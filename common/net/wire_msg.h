@@ -49,27 +49,24 @@ enum ended_by {                /* who put an end to a process */
 	                            */
 	            BY_LEASE, /* its shim: the lease of the node was over. Agents report such a process as lost */
 };
-enum reason_class { /* why a launch or an attempt ended badly; further ones come with recovery */
-	                RC_NONE = 0,
-	                RC_UNKNOWN,
-	                RC_USER_ERROR,
-	                RC_OOM,
-	                RC_TIMEOUT,
-	                RC_NODE_LOST,
-	                RC_STAGING,
-	                RC_DISK,
-	                RC_LAUNCH,
-	                RC_STOPPED,
-	                RC_AGENT,
-	                RC_SIGNAL,
-	                RC_COST,
-};
 enum ckpt_state {                   /* of a part of a checkpoint */
 	              CKPT_COPYING = 1, /* whole, and held on its node */
 	              CKPT_VERIFIED,    /* also outside of the node, and read back */
 	              CKPT_TORN,        /* not whole: it changed meanwhile, or a copy is damaged */
 	              CKPT_GONE,        /* no copy is left */
 };
+/* clang-format off */
+/* Why a launch or an attempt ended badly. Their order is on the wire and in the store: new ones go last. */
+#define REASON_CLASSES(S) \
+	S(RC_NONE, "") S(RC_UNKNOWN, "unknown") S(RC_USER_ERROR, "user_error") S(RC_OOM, "oom") S(RC_TIMEOUT, "timeout") \
+	S(RC_NODE_LOST, "node_lost") S(RC_STAGING, "staging") S(RC_DISK, "disk") S(RC_LAUNCH, "launch") S(RC_STOPPED, "stopped") \
+	S(RC_AGENT, "agent") S(RC_SIGNAL, "signal") S(RC_COST, "cost") S(RC_GPU, "gpu") S(RC_NETWORK, "network") \
+	S(RC_STORAGE, "storage") S(RC_HANG, "hang") S(RC_NUMERIC, "numeric") S(RC_PREEMPTED, "preempted") \
+	S(RC_RECLAIMED, "reclaimed")
+/* clang-format on */
+#define S(e, t) e,
+enum reason_class { REASON_CLASSES(S) N_REASON_CLASS };
+#undef S
 
 /* clang-format off */
 /* ---- handshake (both connections; after HTTP Upgrade, see peer.h) ------------------------------- */

@@ -14,12 +14,8 @@ static const char *const outcome_names[] = {OUTCOMES(S)};
 static const char *const wanted_names[] = {WANTEDS(S)};
 static const char *const phase_names[] = {PHASES(S)};
 static const char *const node_names[] = {NODE_STATES(S)};
+static const char *const class_names[] = {REASON_CLASSES(S)};
 #undef S
-/* In the order of enum reason_class. */
-static const char *const class_names[] = {"",          "unknown", "user_error", "oom",    "timeout",
-                                          "node_lost", "staging", "disk",       "launch", "stopped",
-                                          "agent",     "signal",  "cost"};
-
 /* In the order of enum ended_by. */
 static const char *const ended_by_names[] = {"", "order", "launcher"};
 

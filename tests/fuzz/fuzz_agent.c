@@ -143,7 +143,7 @@ static void fuzz_life(const uint8_t *data, size_t n)
 		twice = xstrdup("");
 	} else {
 		NEVER(l->state < LAUNCH_PREPARING || l->state > LAUNCH_CLEANED || l->n_phases > LAUNCH_PHASES_MAX);
-		NEVER((unsigned)l->cls > RC_COST || !l->text);
+		NEVER((unsigned)l->cls >= N_REASON_CLASS || !l->text);
 		after = saved(l);
 		NEVER(launch_load(again, &same, &e) < 0);
 		NEVER(!same); /* it was saved by this boot */

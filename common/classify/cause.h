@@ -1,0 +1,28 @@
+/*
+ * cause: which of several lines is the cause. A symptom leads to its cause, wherever that is.
+ *
+ * Order of strength: hardware of a node (drain); then move, rollback, user and requeue alike; then a process
+ * that was killed or crashed without a reason; then record; then symptom. The first of the strongest counts.
+ * Hardware beats a program's error that came first: a program may report a broken GPU in many ways, and a
+ * wrong "do not retry" costs more than a needless restart. A line that calls itself a note or a warning
+ * counts as a record: the program continued.
+ */
+#ifndef HEARTH_COMMON_CLASSIFY_CAUSE_H
+#define HEARTH_COMMON_CLASSIFY_CAUSE_H
+
+#include "common/classify/table.h"
+
+struct cause {
+	struct finding finding; /* cls NULL: no line yet */
+	int strength;
+	uint64_t number; /* of the line */
+	size_t n;        /* bytes of the line that are stored */
+	char line[CLASSIFY_LINE_MAX];
+};
+/* Stores the line when it is a stronger cause than those before. Returns whether it is. */
+int cause_consider(struct cause *c, const struct finding *f, const char *line, size_t n, uint64_t number);
+
+/* Returns what a verdict means for a job, as a clause: "restart elsewhere; the node is out of service". */
+const char *verdict_meaning(enum verdict v);
+
+#endif
