@@ -158,7 +158,10 @@ static void offer_kind(const struct line *l, const char *kind, const char *verb)
 	                                     NULL};
 	if (strcmp(kind, "JOB") == 0 || strcmp(kind, "A") == 0 || strcmp(kind, "B") == 0)
 		offer_jobs(l, verb);
-	else if (strcmp(kind, "NODE") == 0 || strcmp(kind, "N|NAME") == 0)
+	else if (strcmp(kind, "FILE|JOB") == 0) {
+		offer_jobs(l, verb);
+		l->put(":files", l->arg);
+	} else if (strcmp(kind, "NODE") == 0 || strcmp(kind, "N|NAME") == 0)
 		offer_nodes(l);
 	else if (strcmp(kind, "NAME") == 0 && strcmp(verb, "logs") == 0)
 		offer_of_job(l, "logs");
