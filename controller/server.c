@@ -137,17 +137,21 @@ static void begin_thread(struct io *io, void *arg)
 {
 	struct server *s = arg;
 
-	io->asks = asks_create(io, s->link);
 	io->agents = agents_create(io, &s->agents);
+	if (!io_serves_http(io))
+		return;
+	io->asks = asks_create(io, s->link);
 	api_thread_begin(io, &s->api);
 }
 
 static void stop_thread(struct io *io, void *arg)
 {
 	(void)arg;
-	asks_refuse(io->asks);
 	agents_destroy(io->agents);
 	io->agents = NULL;
+	if (!io_serves_http(io))
+		return;
+	asks_refuse(io->asks);
 	api_thread_stop(io);
 }
 

@@ -10,7 +10,7 @@ static const struct conf_item items[] = {
     {"server_names", CONF_STRING, "", NULL, NULL,
      "further names and addresses for the server certificate, comma separated"},
     {"url", CONF_STRING, "", NULL, NULL, "what jobs get as HEARTH_URL; empty: made of listen"},
-    {"io_threads", CONF_INT, "2", "1", "64", "threads for HTTP and agents"},
+    {"io_threads", CONF_INT, "2", "1", "64", "threads for HTTP and agents' bulk connections"},
     {"owner", CONF_STRING, "", NULL, NULL,
      "user who owns jobs submitted with the admin token; empty: the account of hearthd"},
     {"run_as", CONF_STRING, "", NULL, NULL,

@@ -59,6 +59,7 @@ static struct point points[] = {
     /* controller */
     {.name = "controller.commit"},
     {.name = "work.slow"},
+    {.name = "http.hold"},
     {.name = "data.nfs"},
     {.name = "data.low"},
     {.name = "log.write"},

@@ -181,7 +181,7 @@ void peer_use(struct peer *p, struct bufferevent *bev)
 		bufferevent_openssl_set_allow_dirty_shutdown(bev, 1);
 	}
 	bufferevent_setcb(bev, on_read, on_write, on_event, p);
-	bufferevent_setwatermark(bev, EV_READ, 0, IN_MAX_SHAKE);
+	bufferevent_setwatermark(bev, EV_READ, 0, p->state == PEER_OPEN ? IN_MAX : IN_MAX_SHAKE);
 	bufferevent_setwatermark(bev, EV_WRITE, p->out_limit / 4, 0);
 	bufferevent_enable(bev, EV_READ | EV_WRITE);
 }

@@ -68,6 +68,16 @@ struct peer_accept {
 struct peer *peer_accept(struct loop *l, struct bufferevent *bev, const struct peer_accept *a,
                          const struct peer_ops *ops, void *arg);
 
+/* An open connection of the accepting side moves to the loop of another thread. peer_pack destroys p; done
+ * gets the parcel, still on p's thread, when the old loop has nothing of it any more. That is after all other
+ * owners of the bufferevent have freed it, and after this function has returned. -1: p is of no use any more,
+ * and the caller destroys it. */
+struct peer_parcel;
+int peer_pack(struct peer *p, void (*done)(struct peer_parcel *pp, void *arg), void *arg, struct err *e);
+/* Takes pp. ops and arg as in peer_accept; on_open is not called again. */
+struct peer *peer_unpack(struct loop *l, struct peer_parcel *pp, const struct peer_ops *ops, void *arg);
+void peer_parcel_free(struct peer_parcel *pp); /* closes the connection; NULL allowed */
+
 /* Encodes and queues. ERR_BUSY when the limit would be passed (nothing is queued then). */
 int peer_send(struct peer *p, uint16_t type, const void *msg, uint64_t id, struct err *e);
 size_t peer_queued(const struct peer *p);

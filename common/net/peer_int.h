@@ -1,6 +1,6 @@
 /*
- * peer_int: what peer.c (frames, both directions, closing), peer_dial.c (address, TCP, TLS, upgrade) and
- * peer_hello.c (proof of who is there) share. Not for others.
+ * peer_int: what peer.c (frames, both directions, closing), peer_dial.c (address, TCP, TLS, upgrade),
+ * peer_hello.c (proof of who is there) and peer_move.c (to another loop) share. Not for others.
  */
 #ifndef HEARTH_COMMON_NET_PEER_INT_H
 #define HEARTH_COMMON_NET_PEER_INT_H

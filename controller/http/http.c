@@ -103,10 +103,13 @@ static struct http_listener *listener_of(const struct http_conn *conn)
 	return conn->is_unix ? &conn->h->local : &conn->h->tcp;
 }
 
-void http_conn_uncount(struct http_conn *conn)
+static void uncount_conn(struct http_conn *conn)
 {
 	struct http_listener *ls = listener_of(conn);
 
+	if (conn->uncounted)
+		return;
+	conn->uncounted = 1;
 	ls->n--;
 	COUNT(conn->h, open, -1);
 	resume_listener(conn->h, ls);
@@ -129,8 +132,7 @@ static void on_close(struct evhttp_connection *evcon, void *arg)
 	charge_body(conn, 0);
 	if (conn->call)
 		call_conn_gone(conn->call);
-	if (!conn->taken)
-		http_conn_uncount(conn);
+	uncount_conn(conn);
 	HASH_DEL(h->conns, conn);
 	loop_defer(h->cfg.loop, free_later, conn);
 }
@@ -152,7 +154,16 @@ static void conn_kill(struct http_conn *conn)
 
 void http_conn_free(struct http_conn *conn)
 {
+	if (conn->taken && conn->call)
+		conn->call->on_gone = NULL;
 	conn_kill(conn);
+}
+
+void http_conn_proved(struct http_conn *conn)
+{
+	http_conn_known(conn);
+	http_share_leave(conn);
+	uncount_conn(conn);
 }
 
 void http_conn_idle(struct http_conn *conn)
@@ -368,8 +379,8 @@ static size_t source_length(const char *peer)
 	return colon ? (size_t)(colon - peer) : strlen(peer);
 }
 
-/* Ends the oldest stranger but this one: one that waits for no answer, or else any. same: of its source. 1:
- * one was ended. */
+/* Ends the oldest stranger but this one: one that waits for no answer, or else any. An agent in its handshake
+ * waits for none. same: of its source. 1: one was ended. */
 static int drop_stranger(struct http *h, const struct http_conn *but, int same)
 {
 	size_t n = source_length(but->peer) + 1;
@@ -378,7 +389,7 @@ static int drop_stranger(struct http *h, const struct http_conn *but, int same)
 	DL_FOREACH (h->strangers, conn) {
 		if (conn == but || (same && strncmp(conn->peer, but->peer, n) != 0))
 			continue;
-		if (!conn->call)
+		if (!conn->call || conn->taken)
 			break;
 		if (!waits)
 			waits = conn;
@@ -453,7 +464,7 @@ static void set_up(void *arg)
 
 	bufferevent_getcb(conn->bev, &read_cb, &write_cb, &event_cb, &cbarg);
 	if (!cbarg) { /* evhttp gave it up already */
-		http_conn_uncount(conn);
+		uncount_conn(conn);
 		bufferevent_decref(conn->bev);
 		HASH_DEL(conn->h->conns, conn);
 		free(conn);

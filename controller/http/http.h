@@ -129,8 +129,10 @@ void call_stream_end(struct call *c);
 void call_stream_abort(struct call *c); /* closes the connection: the reader must see that it is not whole */
 
 /* Upgrade: sends 101 and gives the connection's bufferevent (its own reference). http_conn_free when done
- * with it. */
+ * with it. The connection stays a stranger's, and may have to give up its place: then on_gone of the call
+ * runs, and the new owner frees the bufferevent. */
 struct bufferevent *call_take_over(struct call *c, const char *protocol, struct http_conn **conn);
-void http_conn_free(struct http_conn *conn);
+void http_conn_proved(struct http_conn *conn); /* it counts no more: its new owner knows the other side */
+void http_conn_free(struct http_conn *conn);   /* on_gone does not run */
 
 #endif

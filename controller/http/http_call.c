@@ -443,11 +443,6 @@ void call_stream_abort(struct call *c)
 
 /* ---- upgrade ---------------------------------------------------------------------------------- */
 
-static void on_taken_gone(struct call *c)
-{
-	(void)c;
-}
-
 struct bufferevent *call_take_over(struct call *c, const char *protocol, struct http_conn **out)
 {
 	struct http_conn *conn = c->conn;
@@ -457,11 +452,7 @@ struct bufferevent *call_take_over(struct call *c, const char *protocol, struct 
 		return NULL;
 	bev = conn->bev;
 	begin_answer(c, 101, NULL);
-	c->on_gone = on_taken_gone;
 	conn->taken = 1;
-	http_conn_known(conn);
-	http_share_leave(conn);
-	http_conn_uncount(conn); /* bounded by its new owner */
 	evbuffer_remove_cb_entry(bufferevent_get_input(bev), conn->entry);
 	conn->entry = NULL;
 	bufferevent_setcb(bev, NULL, NULL, NULL, NULL);

@@ -23,7 +23,7 @@ struct http_listener { /* evhttp's arguments for one of the two sockets */
 	struct evhttp_bound_socket *bound;
 	SSL_CTX *ssl;
 	int is_unix;
-	unsigned n, most; /* connections, without those that call_take_over gave away */
+	unsigned n, most; /* connections, without those whose new owner knows the other side */
 	int closed;       /* paused: too many connections or no descriptors */
 };
 
@@ -44,6 +44,7 @@ struct http_conn {
 	int status;       /* CONN_REFUSED: the answer */
 	const char *why;
 	int is_unix, is_tls, taken, over;
+	int uncounted;                 /* taken over, and the other side has proved who it is */
 	int stranger;                  /* in h->strangers */
 	struct http_conn *prev, *next; /* there */
 	struct http_share *share;      /* that counts it */
@@ -76,6 +77,5 @@ void call_conn_gone(struct call *c);
 /* http.c */
 void http_conn_idle(struct http_conn *conn);  /* its call is over */
 void http_conn_known(struct http_conn *conn); /* no stranger any more */
-void http_conn_uncount(struct http_conn *conn);
 
 #endif

@@ -1,7 +1,9 @@
 /*
- * agents: the upgrade, pauses, and messages that wait for an agent.
+ * agents: the upgrade, the move to the agents' thread, pauses, and messages that wait for an agent.
  *
- * The bufferevent has two owners: evhttp's connection object, stored unseen until the end, and the peer.
+ * The bufferevent has two owners: evhttp's connection object, stored unseen until the end, and the peer. A
+ * connection that has moved has a bufferevent of its own and no object of evhttp. The state thread hears of a
+ * connection after its move, so no order comes before it.
  */
 #include "controller/io/agents.h"
 
@@ -46,12 +48,17 @@ struct agent {
 	uint8_t role;
 	int open, paused, choked, up_reported;
 	struct peer *peer;
-	struct http_conn *conn;
+	struct http_conn *conn;     /* NULL: the connection has moved */
+	struct peer_parcel *parcel; /* while it moves */
+	struct io *to;
 	struct to_state *up; /* AGENT_UP that waits to be sent */
 	struct waiting *waiting;
 	struct waiting *out; /* bulk: answers that the connection has no room for yet */
 	size_t out_bytes;
 };
+
+static const struct peer_ops ops;
+static void on_drain(struct peer *p, void *arg);
 
 struct agents {
 	struct io *io;
@@ -195,6 +202,19 @@ static void on_retry(void *arg)
 
 /* ---- life ------------------------------------------------------------------------------------- */
 
+/* The connection belongs to no thread from here on, or to another one. */
+static void leave_thread(struct agent *g)
+{
+	if (g->a) {
+		DL_DELETE(g->a->all, g);
+		g->a->n--;
+		g->a = NULL;
+	}
+	if (g->conn)
+		http_conn_free(g->conn);
+	g->conn = NULL;
+}
+
 static void agent_free(struct agent *g)
 {
 	struct waiting *w, *tmp;
@@ -214,10 +234,9 @@ static void agent_free(struct agent *g)
 		to_state_free(g->up);
 	if (g->open)
 		HASH_DEL(g->a->by_session, g);
-	DL_DELETE(g->a->all, g);
-	g->a->n--;
+	leave_thread(g);
 	peer_destroy(g->peer);
-	http_conn_free(g->conn);
+	peer_parcel_free(g->parcel);
 	free(g);
 }
 
@@ -278,7 +297,8 @@ static int on_hello(struct peer *p, const struct wm_hello *hello, const char *no
 		return -1;
 	snprintf(g->node, sizeof(g->node), "%s", node);
 	g->role = hello->role;
-	g->session = atomic_fetch_add(&s->next_session, 1) << 8 | g->a->io->index;
+	g->to = g->role == ROLE_CONTROL ? io_of_agents(g->a->io->set) : g->a->io;
+	g->session = atomic_fetch_add(&s->next_session, 1) << 8 | g->to->index;
 	w->session = g->session;
 	w->lease_ms = s->lease_ms;
 	w->beat_ms = s->beat_ms;
@@ -293,17 +313,80 @@ static int on_hello(struct peer *p, const struct wm_hello *hello, const char *no
 	return 0;
 }
 
+/* On the connection's own thread. */
+static void open_agent(struct agent *g)
+{
+	g->open = 1;
+	HASH_ADD(hh, g->a->by_session, session, sizeof(g->session), g);
+	log_info("event=agent_connected node=%s role=%s session=%" PRIu64 " version=%u from=%s", g->node,
+	         g->role == ROLE_BULK ? "bulk" : "control", g->session, peer_version(g->peer), g->from);
+	if (report_up(g) < 0)
+		pause_agent(g);
+}
+
+/* The move failed: the agent dials again. */
+static void drop_move(void *arg)
+{
+	struct agent *g = arg;
+
+	log_info("event=agent_closed node=%s role=control session=%" PRIu64
+	         " from=%s reason=\"the agents' thread has no room, or hearthd stops\"",
+	         g->node, g->session, g->from);
+	agent_free(g);
+}
+
+/* On the agents' thread. */
+static void on_moved(struct io *io, void *arg)
+{
+	struct agents *a = io->agents;
+	struct agent *g = arg;
+
+	if (!a || a->n >= AGENTS_MAX) {
+		drop_move(g);
+		return;
+	}
+	g->a = a;
+	DL_APPEND(a->all, g);
+	a->n++;
+	g->peer = peer_unpack(io->loop, g->parcel, &ops, g);
+	g->parcel = NULL;
+	open_agent(g);
+}
+
+/* Nothing of the connection is left on the thread that accepted it. */
+static void on_packed(struct peer_parcel *parcel, void *arg)
+{
+	struct agent *g = arg;
+
+	g->parcel = parcel;
+	if (atomic_load(&g->to->set->stopping) || io_post(g->to, on_moved, g, drop_move) < 0)
+		drop_move(g);
+}
+
+static void move_agent(struct agent *g)
+{
+	struct err e;
+
+	if (peer_pack(g->peer, on_packed, g, &e) < 0) {
+		log_warn("event=agent_refused from=%s node=%s reason=%s", g->from, g->node, e.text);
+		agent_free(g);
+		return;
+	}
+	g->peer = NULL;
+	leave_thread(g);
+}
+
 static void on_open(struct peer *p, const struct wm_welcome *welcome, void *arg)
 {
 	struct agent *g = arg;
 
+	(void)p;
 	(void)welcome;
-	g->open = 1;
-	HASH_ADD(hh, g->a->by_session, session, sizeof(g->session), g);
-	log_info("event=agent_connected node=%s role=%s session=%" PRIu64 " version=%u from=%s", g->node,
-	         g->role == ROLE_BULK ? "bulk" : "control", g->session, peer_version(p), g->from);
-	if (report_up(g) < 0)
-		pause_agent(g);
+	http_conn_proved(g->conn);
+	if (g->to == g->a->io)
+		open_agent(g);
+	else
+		move_agent(g);
 }
 
 static void on_msg(struct peer *p, uint16_t type, uint64_t id, void *msg, void *arg)
@@ -326,7 +409,16 @@ static void on_close(struct peer *p, const struct err *why, void *arg)
 	end_agent(g, why->text);
 }
 
-static void on_drain(struct peer *p, void *arg);
+/* A stranger that proves nothing gives its place to a newer one. */
+static void on_place_lost(struct call *c)
+{
+	struct agent *g = c->state;
+
+	g->conn = NULL;
+	log_info("event=agent_refused from=%s reason=\"a newer connection needed the place of this one\"",
+	         g->from);
+	agent_free(g);
+}
 
 static const struct peer_ops ops = {
     .on_open = on_open, .on_msg = on_msg, .on_close = on_close, .on_hello = on_hello, .on_drain = on_drain};
@@ -372,6 +464,8 @@ void agents_upgrade(struct call *c, struct io *io)
 		free(g);
 		return;
 	}
+	c->state = g;
+	c->on_gone = on_place_lost;
 	DL_APPEND(a->all, g);
 	a->n++;
 	g->peer = peer_accept(io->loop, bev, &accept, &ops, g);

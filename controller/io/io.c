@@ -85,7 +85,8 @@ static void end_thread(void *arg)
 static void stop_thread(struct io *io, void *arg)
 {
 	(void)arg;
-	http_stop_accepting(io->http);
+	if (io->http)
+		http_stop_accepting(io->http);
 	io->set->cfg.ops.stop(io, io->set->cfg.ops.arg);
 	io->end = loop_timer_create(io->loop, end_thread, io);
 	loop_timer_arm(io->end, STOP_GRACE_US);
@@ -105,24 +106,31 @@ static unsigned max_conns(const struct io_set *s)
 	return r.rlim_cur > 512 ? (unsigned)(r.rlim_cur - 256) / 2 / s->n : 64;
 }
 
-static int prepare_thread(struct io_set *s, unsigned index, struct err *e)
+static int open_http(struct io *io, struct err *e)
 {
-	struct io *io = &s->io[index];
+	struct io_set *s = io->set;
 	struct http_config c = {.tcp_fd = s->cfg.tcp_fd,
 	                        .unix_fd = s->cfg.unix_fd,
 	                        .ssl = s->cfg.ssl,
 	                        .max_conns = max_conns(s),
+	                        .loop = io->loop,
 	                        .count = &io->count};
+
+	io->reader = store_reader_open(s->db_path, e);
+	if (!io->reader)
+		return -1;
+	io->http = http_create(&c, s->cfg.ops.on_call, io, e);
+	return io->http ? 0 : -1;
+}
+
+static int prepare_thread(struct io_set *s, unsigned index, struct err *e)
+{
+	struct io *io = &s->io[index];
 
 	io->loop = loop_create();
 	loop_set_slow_warn(io->loop, SLOW_TURN_US);
 	io->in = chan_create(io->loop, IN_MAX, 0, on_io_msg, io);
-	io->reader = store_reader_open(s->db_path, e);
-	if (!io->reader)
-		return -1;
-	c.loop = io->loop;
-	io->http = http_create(&c, s->cfg.ops.on_call, io, e);
-	if (!io->http)
+	if (io_serves_http(io) && open_http(io, e) < 0)
 		return -1;
 	s->cfg.ops.begin(io, s->cfg.ops.arg);
 	return 0;
@@ -140,7 +148,7 @@ static int start_thread(struct io *io, struct err *e)
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (rc)
 		return err_sys(e, rc, "I/O thread");
-	pthread_setname_np(io->thread, "hearthd-io");
+	pthread_setname_np(io->thread, io_serves_http(io) ? "hearthd-io" : "hearthd-agents");
 	io->started = 1;
 	return 0;
 }
@@ -168,8 +176,9 @@ struct io_set *io_set_create(const struct io_config *c)
 	s->n = c->n ? c->n : 2;
 	if (s->n > IO_MAX)
 		s->n = IO_MAX;
+	s->all = s->n + IO_AGENTS;
 	s->cfg.db_path = s->db_path = xstrdup(c->db_path);
-	for (unsigned i = 0; i < s->n; i++) {
+	for (unsigned i = 0; i < s->all; i++) {
 		s->io[i].set = s;
 		s->io[i].index = i;
 	}
@@ -179,10 +188,10 @@ struct io_set *io_set_create(const struct io_config *c)
 int io_set_start(struct io_set *s, struct err *e)
 {
 	/* All are prepared first: a running thread may read what belongs to another one. */
-	for (unsigned i = 0; i < s->n; i++)
+	for (unsigned i = 0; i < s->all; i++)
 		if (prepare_thread(s, i, e) < 0)
 			return -1;
-	for (unsigned i = 0; i < s->n; i++)
+	for (unsigned i = 0; i < s->all; i++)
 		if (start_thread(&s->io[i], e) < 0)
 			return -1;
 	return 0;
@@ -191,7 +200,7 @@ int io_set_start(struct io_set *s, struct err *e)
 void io_set_stop(struct io_set *s)
 {
 	atomic_store(&s->stopping, 1);
-	for (unsigned i = 0; i < s->n; i++) {
+	for (unsigned i = 0; i < s->all; i++) {
 		struct io_msg *m;
 
 		if (!s->io[i].started)
@@ -200,7 +209,7 @@ void io_set_stop(struct io_set *s)
 		m->fn = stop_thread;
 		chan_send_wait(s->io[i].in, m);
 	}
-	for (unsigned i = 0; i < s->n; i++)
+	for (unsigned i = 0; i < s->all; i++)
 		if (s->io[i].started)
 			pthread_join(s->io[i].thread, NULL);
 }
@@ -209,7 +218,7 @@ void io_set_destroy(struct io_set *s)
 {
 	if (!s)
 		return;
-	for (unsigned i = 0; i < s->n; i++)
+	for (unsigned i = 0; i < s->all; i++)
 		free_thread(&s->io[i]);
 	free(s->db_path);
 	free(s);

@@ -4,7 +4,8 @@
  *
  * This header: the threads. Each has a loop, an HTTP server on the shared sockets, a reader of the store and
  * a bounded channel through which other threads run a function on it. What else lives on a thread (requests
- * in work, agents, the API's followers) is put there by io_ops.
+ * in work, agents, the API's followers) is put there by io_ops. The last thread has the control connections
+ * of agents and nothing else: no HTTP server, no reader, no requests.
  *
  * Channels between the threads:
  *
@@ -28,7 +29,8 @@
 #include "common/os/loop.h"
 #include "controller/http/http.h"
 
-#define IO_MAX 16u /* threads */
+#define IO_MAX    16u /* threads that serve HTTP */
+#define IO_AGENTS 1u  /* threads of agents' control connections: they serve no HTTP */
 
 struct agents;
 struct api_thread;
@@ -41,7 +43,7 @@ struct io {
 	struct io_set *set;
 	unsigned index;
 	struct loop *loop;
-	struct http *http;
+	struct http *http; /* NULL, as are reader, asks and api: the thread of agents */
 	struct http_counters count;
 	struct store_reader *reader;
 	/* put there by io_ops.begin */
@@ -68,7 +70,7 @@ struct io_ops {
 };
 
 struct io_config {
-	unsigned n; /* threads; 0 = 2 */
+	unsigned n; /* threads that serve HTTP; 0 = 2 */
 	const char *db_path;
 	int tcp_fd, unix_fd; /* listening, -1 none */
 	SSL_CTX *ssl;        /* NULL plain */
@@ -76,8 +78,9 @@ struct io_config {
 };
 
 struct io_set {
-	struct io io[IO_MAX];
-	unsigned n;
+	struct io io[IO_MAX + IO_AGENTS];
+	unsigned n;             /* threads that serve HTTP; those of agents follow them */
+	unsigned all;           /* n + IO_AGENTS */
 	struct work_pool *work; /* questions that may take long (work.h); set before the threads start */
 	_Atomic int stopping;
 	struct io_config cfg;
@@ -89,6 +92,16 @@ struct io_set *io_set_create(const struct io_config *c);
 int io_set_start(struct io_set *s, struct err *e);
 void io_set_stop(struct io_set *s);    /* ends the threads that were started */
 void io_set_destroy(struct io_set *s); /* after io_set_stop; NULL allowed */
+
+static inline struct io *io_of_agents(struct io_set *s)
+{
+	return &s->io[s->n];
+}
+
+static inline int io_serves_http(const struct io *io)
+{
+	return io->index < io->set->n;
+}
 
 /* Runs fn(io, arg) on that I/O thread. -1: its channel is full, nothing was posted. drop frees arg when the
  * thread ends first. */

@@ -62,7 +62,7 @@ static int post_order(struct io_set *s, struct order *o)
 {
 	unsigned io = SESSION_IO(o->session);
 
-	if (io < s->n && io_post(&s->io[io], run_order, o, order_free) == 0)
+	if (io < s->all && io_post(&s->io[io], run_order, o, order_free) == 0)
 		return 0;
 	order_free(o);
 	return -1;
@@ -72,7 +72,7 @@ static void post_order_wait(struct io_set *s, struct order *o)
 {
 	unsigned io = SESSION_IO(o->session);
 
-	if (io < s->n)
+	if (io < s->all)
 		io_post_wait(&s->io[io], run_order, o, order_free);
 	else
 		order_free(o);

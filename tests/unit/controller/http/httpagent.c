@@ -186,7 +186,7 @@ struct hagent *hagent_dial(struct hkit *k, const char *node, uint8_t role)
 	struct hagent *a = xcalloc(1, sizeof(*a));
 	struct order o = {.what = 1};
 
-	a->url = xasprintf("http://127.0.0.1:%u", hkit_port(k));
+	a->url = xstrdup(hkit_url(k));
 	a->ca = xstrdup(tls_ca_pem(hkit_ca(k)));
 	a->cert = path_of(k, node, "pem");
 	a->key = path_of(k, node, "key");

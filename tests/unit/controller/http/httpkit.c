@@ -250,6 +250,11 @@ const char *hkit_token(const struct hkit *k)
 	return k->token;
 }
 
+const char *hkit_url(const struct hkit *k)
+{
+	return k->url;
+}
+
 unsigned hkit_port(const struct hkit *k)
 {
 	return server_port(k->server);

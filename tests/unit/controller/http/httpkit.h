@@ -34,6 +34,7 @@ void hkit_stop(struct hkit *k); /* stops server and store; the folder stays unti
 const char *hkit_dir(const struct hkit *k);
 const char *hkit_token(const struct hkit *k); /* admin.token */
 unsigned hkit_port(const struct hkit *k);
+const char *hkit_url(const struct hkit *k); /* https when it listens off loopback */
 struct server *hkit_server(struct hkit *k); /* for calls on the state thread */
 struct tls_ca *hkit_ca(struct hkit *k);
 
