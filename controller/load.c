@@ -174,6 +174,25 @@ static int on_rank(const struct rank_row *row, void *arg)
 	return 0;
 }
 
+static int on_checkpoint(const struct checkpoint_row *row, void *arg)
+{
+	struct cjob *j = job_find(arg, row->job);
+
+	if (j && ckpt_from_row(&j->r, row) < 0)
+		log_error("event=row_refused job=%" PRIu64 " checkpoint=%u", row->job, row->number);
+	return 0;
+}
+
+static int on_checkpoint_part(const struct checkpoint_part_row *row, void *arg)
+{
+	struct cjob *j = job_find(arg, row->job);
+
+	if (j && ckpt_part_from_row(&j->r, row) < 0)
+		log_error("event=row_refused job=%" PRIu64 " checkpoint=%u part=%u", row->job, row->number,
+		          row->part);
+	return 0;
+}
+
 static int on_node(const struct node_row *row, void *arg)
 {
 	struct core *c = arg;
@@ -357,6 +376,8 @@ static int load_records(struct core *c, struct err *e)
 	struct store_load l = {.job = on_job,
 	                       .attempt = on_attempt,
 	                       .rank = on_rank,
+	                       .checkpoint = on_checkpoint,
+	                       .checkpoint_part = on_checkpoint_part,
 	                       .node = on_node,
 	                       .token = on_token,
 	                       .idem = on_idem,

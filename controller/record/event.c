@@ -367,6 +367,7 @@ static int apply_place(struct ctx *c)
 	if (to == PLACE_LOST) {
 		p->silent_us = data_whole(c, "silent_us", 0);
 		p->unconfirmed = !!cJSON_IsTrue(data_item(c, "unconfirmed"));
+		ckpt_node_lost(c->r, p->node);
 	}
 	if (to == PLACE_PREPARING && a->state == ATT_PREPARING && !a->phases[PHASE_PROVISIONING].ended_us) {
 		a->phases[PHASE_PROVISIONING].ended_us = c->at_us;
@@ -547,6 +548,18 @@ static int apply_attempt_ended(struct ctx *c)
 	}
 	phases_close(a, c->at_us);
 	return 0;
+}
+
+static int apply_checkpoint(struct ctx *c)
+{
+	if (need_attempt(c) < 0)
+		return -1;
+	return ckpt_apply_part(c->r, c->attempt, c->d, c->e);
+}
+
+static int apply_checkpoint_changed(struct ctx *c)
+{
+	return ckpt_apply_change(c->r, c->d, c->e);
 }
 
 /* ---- entry ----------------------------------------------------------------------------------- */

@@ -49,12 +49,15 @@
 	  launcher) /* the launcher ended, and so did the rank that seemed to fail first */                      \
 	E(EV_OUTCOME, "outcome", outcome) /* the result; no process is left */                                   \
 	E(EV_ARTIFACT, "artifact", nothing)                                                                      \
-	E(EV_WARNING, "warning", nothing)       /* node, text: the owner should act; the attempt goes on */      \
-	E(EV_OVER_QUOTA, "over_quota", nothing) /* hearthd does not store all that the job sends */              \
-	E(EV_CLEANUP, "cleanup", cleanup)       /* an error in the clean-up */                                   \
+	E(EV_CHECKPOINT, "checkpoint", checkpoint) /* news of a part of a checkpoint */                          \
+	E(EV_WARNING, "warning", nothing)          /* node, text: the owner should act; the attempt goes on */   \
+	E(EV_OVER_QUOTA, "over_quota", nothing)    /* hearthd does not store all that the job sends */           \
+	E(EV_CLEANUP, "cleanup", cleanup)          /* an error in the clean-up */                                \
 	E(EV_ATTEMPT_ENDED, "attempt_ended", attempt_ended)                                                      \
 	E(EV_REQUEUED, "requeued", requeued)                                                                     \
 	E(EV_ENDED, "ended", ended)                                                                              \
+	E(EV_CHECKPOINT_CHANGED, "checkpoint_changed", checkpoint_changed) /* pinned, set aside, torn, gone */   \
+	E(EV_CHECKPOINT_PASSED, "checkpoint_passed", nothing) /* an attempt does not begin with it: why */       \
 	E(EV_REMOVED, "removed", removed)
 
 /* Events of the cluster have job 0 and change the records of cluster.h. Columns: id; name; kind of record;

@@ -76,6 +76,8 @@ void rec_fini(struct job_rec *r)
 {
 	JOB_TABLE(RELEASE_COLUMN, RELEASE_COLUMN)
 	rec_set(&r->spec_sha256, NULL);
+	ckpt_list_free(r->ckpts);
+	r->ckpts = NULL;
 	attempt_rec_free(r->att);
 	r->att = NULL;
 }

@@ -10,6 +10,7 @@
 
 #include "common/base/err.h"
 #include "common/spec/spec.h"
+#include "controller/record/ckpt.h"
 #include "controller/record/states.h"
 #include "store/base/rows.h"
 
@@ -83,6 +84,7 @@ struct job_rec {
 	/* Sum over ended attempts of the time from the first rank's start to the outcome; start of the present
 	 * one. 0 for an array, which has its own start and end. */
 	uint64_t ran_us, runs_since_us;
+	struct ckpt_list *ckpts; /* ckpt.h; NULL none */
 	struct attempt_rec *att; /* newest; NULL before the first, and when hearthd needs none any more */
 };
 

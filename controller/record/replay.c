@@ -144,6 +144,20 @@ static int rank_differs(const struct job_rec *r, const struct rank_row *row, cha
 	           : 0;
 }
 
+static int checkpoint_fields(const struct checkpoint_row *mine, const struct checkpoint_row *row, char *why,
+                             size_t n)
+{
+	CHECKPOINT_TABLE(COMPARE_COLUMN, COMPARE_COLUMN)
+	return 0;
+}
+
+static int checkpoint_part_fields(const struct checkpoint_part_row *mine,
+                                  const struct checkpoint_part_row *row, char *why, size_t n)
+{
+	CHECKPOINT_PART_TABLE(COMPARE_COLUMN, COMPARE_COLUMN)
+	return 0;
+}
+
 struct replay {
 	struct job_rec r;
 	struct attempt_rec **past; /* attempts before the newest, by number */
@@ -194,6 +208,48 @@ static int attempts_differ(const struct replay *p, const struct store_job_rows *
 	return 0;
 }
 
+static int parts_differ(const struct job_rec *r, const struct ckpt *c, const struct store_job_rows *rows,
+                        size_t *at, char *why, size_t n)
+{
+	char text[200] = "its parts have no rows";
+
+	for (uint32_t i = 0; i < c->n_parts; i++, ++*at) {
+		const struct checkpoint_part_row *row = *at < rows->n_parts ? &rows->parts[*at] : NULL;
+		struct checkpoint_part_row mine;
+
+		ckpt_part_row(r, c, i, &mine);
+		if (!row || row->number != c->number || row->part != i ||
+		    checkpoint_part_fields(&mine, row, text, sizeof(text)) < 0)
+			return say_why(why, n, "checkpoint %u: part %u: %s", c->number, i, text);
+	}
+	return 0;
+}
+
+static int checkpoints_differ(const struct job_rec *r, const struct store_job_rows *rows, char *why, size_t n)
+{
+	uint32_t count = r->ckpts ? r->ckpts->n : 0;
+	struct checkpoint_row mine;
+	char text[200];
+	size_t at = 0;
+
+	if (rows->n_checkpoints != count)
+		return say_why(why, n, "events give %u checkpoints, there are rows of %zu", count,
+		               rows->n_checkpoints);
+	for (uint32_t i = 0; i < count; i++) {
+		const struct ckpt *c = &r->ckpts->v[i];
+
+		ckpt_row(r, c, &mine);
+		if (checkpoint_fields(&mine, &rows->checkpoints[i], text, sizeof(text)) < 0)
+			return say_why(why, n, "checkpoint %u: %s", c->number, text);
+		if (parts_differ(r, c, rows, &at, why, n) < 0)
+			return -1;
+	}
+	if (at < rows->n_parts)
+		return say_why(why, n, "checkpoint %u: a row of a part that it does not have",
+		               rows->parts[at].number);
+	return 0;
+}
+
 static void apply_row(struct replay *p, const struct event_row *ev)
 {
 	int t = event_find(ev->type);
@@ -225,7 +281,8 @@ static int compare_job(const struct replay *p, const struct store_job_rows *rows
 		return say_why(why, n, "%s", p->bad);
 	if (!p->r.created_us)
 		return say_why(why, n, "the job has no events");
-	if (job_differs(&p->r, rows->job, why, n) < 0 || attempts_differ(p, rows, why, n) < 0)
+	if (job_differs(&p->r, rows->job, why, n) < 0 || attempts_differ(p, rows, why, n) < 0 ||
+	    checkpoints_differ(&p->r, rows, why, n) < 0)
 		return -1;
 	return rec_check(&p->r) ? say_why(why, n, "%s", rec_check(&p->r)) : 0;
 }

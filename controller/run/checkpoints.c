@@ -1,25 +1,206 @@
 /*
- * checkpoints: what the nodes report of a job's checkpoints.
+ * checkpoints: reports of the nodes become events of the job.
  *
  * Only the node of a place in the present attempt may report: a late report of an old attempt would describe
  * files that its successor has replaced. hearthd acknowledges every report, or the agent would repeat it.
+ *
+ * A part that is torn or gone stays so: the agent that reports it once more does not know what hearthd has
+ * decided meanwhile.
  */
 #include "controller/run/checkpoints.h"
 
 #include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
 
+#include "common/base/hash.h"
+#include "common/base/json.h"
 #include "common/base/log.h"
+#include "common/base/xalloc.h"
+#include "controller/record/rec.h"
 #include "controller/run/report.h"
+#include "controller/state/core_state.h"
+#include "controller/state/quota.h"
 #include "controller/state/turn.h"
+
+#define NAME_BYTES 255 /* of an entry in a folder */
+#define WORD_BYTES 32
+#define URI_BYTES  4096
+/* New checkpoints that a job may have at once, and the time after which it may have one more. */
+#define BURST     30
+#define REFILL_US 2000000
+
+/* ---- reports --------------------------------------------------------------------------------- */
+
+static int is_uri(const char *uri)
+{
+	return !*uri || strcmp(uri, CKPT_URI_STORE) == 0 ||
+	       (strncmp(uri, "file:///", 8) == 0 && strlen(uri) < URI_BYTES);
+}
+
+static int well_formed(const struct wm_checkpoint_report *m)
+{
+	return m->state >= CKPT_COPYING && m->state <= CKPT_GONE && *m->name && strlen(m->name) <= NAME_BYTES &&
+	       !strchr(m->name, '/') && strlen(m->format) <= WORD_BYTES && strlen(m->step_by) <= WORD_BYTES &&
+	       (!*m->digest || hash_is_hex(m->digest)) && is_uri(m->uri) && m->shards <= SPEC_MAX_RANKS &&
+	       m->step < INT64_C(1) << 53 && m->size_bytes < UINT64_C(1) << 53 && m->save_ms < UINT64_C(1) << 53;
+}
+
+/* Returns 1 when the report says nothing new of the part, or too late. */
+static int is_known(const struct ckpt *c, const char *node, const struct wm_checkpoint_report *m)
+{
+	for (uint32_t i = 0; c && i < c->n_parts; i++) {
+		const struct ckpt_part *p = &c->parts[i];
+
+		if (strcmp(p->node, node) != 0)
+			continue;
+		if (p->state == CKPT_GONE || (p->state == CKPT_TORN && m->state != CKPT_GONE))
+			return 1;
+		return p->state == (enum ckpt_state)m->state && strcmp(p->digest ? p->digest : "", m->digest) == 0 &&
+		       strcmp(p->uri ? p->uri : "", m->uri) == 0;
+	}
+	return 0;
+}
+
+/* Returns 1 when the job may have another checkpoint now. One that is left out is in the way of nobody: the
+ * next one counts. */
+static int may_add(struct core *c, struct active *a)
+{
+	uint64_t now = now_boot(c), since = now - a->ckpt_us;
+
+	if (since / REFILL_US >= BURST)
+		a->ckpt_us = now - (uint64_t)BURST * REFILL_US;
+	if (now - a->ckpt_us < REFILL_US)
+		return 0;
+	a->ckpt_us += REFILL_US;
+	return 1;
+}
+
+/* Returns 0 when the copy in hearthd's store does not count: the job has too much there. */
+static int fits_quota(struct core *c, struct cjob *j, const struct wm_checkpoint_report *m, const char *node)
+{
+	return strcmp(m->uri, CKPT_URI_STORE) != 0 || m->state != CKPT_VERIFIED ||
+	       quota_bytes(c, j, "checkpoint", m->size_bytes, node) == 0;
+}
+
+static void add_loss(const struct active *a, int64_t step, cJSON *d)
+{
+	const struct loss_point *best = NULL;
+	char number[40];
+
+	for (uint32_t i = 0; i < LOSS_POINTS && a->losses; i++) {
+		const struct loss_point *p = &a->losses[i];
+
+		if (p->n && (step < 0 || p->step <= step) && (!best || p->n > best->n))
+			best = p;
+	}
+	if (!best)
+		return;
+	snprintf(number, sizeof(number), "%.17g", best->value);
+	json_add_str(d, "loss", number);
+}
+
+static void post_part(struct core *c, struct cjob *j, const struct cnode *n, const struct place_rec *p,
+                      uint32_t number, const struct wm_checkpoint_report *m, int counts)
+{
+	enum ckpt_state state = counts ? (enum ckpt_state)m->state : CKPT_COPYING;
+	cJSON *d = cJSON_CreateObject();
+
+	json_add_u64(d, "number", number);
+	json_add_str(d, "node", n->name);
+	json_add_u64(d, "node_rank", place_index(j, p));
+	json_add_u64(d, "seq", m->seq);
+	if (m->step >= 0)
+		json_add_u64(d, "step", (uint64_t)m->step);
+	report_add_text(d, "name", m->name, strlen(m->name));
+	report_add_text(d, "format", m->format, strlen(m->format));
+	report_add_text(d, "step_by", m->step_by, strlen(m->step_by));
+	json_add_str(d, "state", ckpt_state_name(state));
+	if (m->shards)
+		json_add_u64(d, "shards", m->shards);
+	json_add_u64(d, "size_bytes", m->size_bytes);
+	json_add_u64(d, "files", m->files);
+	if (*m->digest)
+		json_add_str(d, "digest", m->digest);
+	if (*m->uri && counts)
+		report_add_text(d, "uri", m->uri, strlen(m->uri));
+	json_add_u64(d, "at_us", node_time(n, m->at_us));
+	json_add_u64(d, "save_ms", m->save_ms);
+	add_loss(j->act, m->step, d);
+	if (*m->text)
+		report_add_text(d, "text", m->text, strlen(m->text));
+	job_post(c, j, EV_CHECKPOINT, d);
+}
 
 void on_checkpoint(struct core *c, struct cnode *n, uint64_t id, const struct wm_checkpoint_report *m)
 {
 	struct place_rec *p;
+	struct cjob *j;
+	uint32_t number;
 
 	hold_ack(c, n->name, n->session, id);
-	if (m->state < CKPT_COPYING || m->state > CKPT_GONE ||
-	    !report_current(c, n, m->job, m->attempt, m->epoch, &p))
+	j = report_current(c, n, m->job, m->attempt, m->epoch, &p);
+	if (!j)
 		return;
-	log_info("event=checkpoint job=%" PRIu64 " attempt=%u node=%s step=%" PRId64 " state=%u", m->job,
-	         m->attempt, n->name, m->step, m->state);
+	if (!well_formed(m)) {
+		log_warn("event=checkpoint_refused job=%" PRIu64 " node=%s seq=%" PRIu64, m->job, n->name, m->seq);
+		return;
+	}
+	place_rt(j, p)->progress_us = now_boot(c);
+	number = ckpt_match(&j->r, m, n->name);
+	if (is_known(ckpt_find(&j->r, number), n->name, m))
+		return;
+	if (!number && !may_add(c, j->act)) {
+		log_warn("event=checkpoint_left_out job=%" PRIu64 " step=%" PRId64, m->job, m->step);
+		return;
+	}
+	post_part(c, j, n, p, number ? number : ckpt_next_number(&j->r), m, fits_quota(c, j, m, n->name));
+	job_touch(c, j);
+}
+
+void checkpoint_loss(struct active *a, int64_t step, double value)
+{
+	if (!a->losses)
+		a->losses = xcalloc(LOSS_POINTS, sizeof(*a->losses));
+	a->losses[a->n_losses % LOSS_POINTS] = (struct loss_point){step, value, a->n_losses + 1};
+	a->n_losses++;
+}
+
+/* ---- changes --------------------------------------------------------------------------------- */
+
+static cJSON *change_of(const struct cjob *j, uint32_t number, const char *text)
+{
+	const struct ckpt *k = ckpt_find(&j->r, number);
+	cJSON *d = cJSON_CreateObject();
+
+	json_add_u64(d, "number", number);
+	if (k && k->step >= 0)
+		json_add_u64(d, "step", (uint64_t)k->step);
+	json_add_str(d, "text", text);
+	return d;
+}
+
+void checkpoint_pin(struct core *c, struct cjob *j, uint32_t number, int pinned, const char *text)
+{
+	cJSON *d = change_of(j, number, text);
+
+	cJSON_AddBoolToObject(d, "pinned", pinned);
+	job_post(c, j, EV_CHECKPOINT_CHANGED, d);
+}
+
+void checkpoint_set_aside(struct core *c, struct cjob *j, uint32_t number, const char *text)
+{
+	cJSON *d = change_of(j, number, text);
+
+	cJSON_AddTrueToObject(d, "set_aside");
+	job_post(c, j, EV_CHECKPOINT_CHANGED, d);
+}
+
+void checkpoint_torn(struct core *c, struct cjob *j, uint32_t number, const char *text)
+{
+	cJSON *d = change_of(j, number, text);
+
+	json_add_str(d, "state", ckpt_state_name(CKPT_TORN));
+	job_post(c, j, EV_CHECKPOINT_CHANGED, d);
 }

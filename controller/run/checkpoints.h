@@ -1,10 +1,22 @@
-/* checkpoints: what the nodes report of a job's checkpoints. */
+/*
+ * checkpoints: the checkpoints of jobs: reports of the nodes, what may be removed, and what users, plans and
+ * watches change of them. The rules are in record/ckpt.h.
+ */
 #ifndef HEARTH_CONTROLLER_RUN_CHECKPOINTS_H
 #define HEARTH_CONTROLLER_RUN_CHECKPOINTS_H
 
+#include "controller/record/ckpt.h"
 #include "controller/state/jobs.h"
 #include "controller/state/node_table.h"
 
+#define KEEP_LAST 3 /* checkpoint.keep_last */
+
 void on_checkpoint(struct core *c, struct cnode *n, uint64_t id, const struct wm_checkpoint_report *m);
+/* Posts what has changed; text says why. */
+void checkpoint_pin(struct core *c, struct cjob *j, uint32_t number, int pinned, const char *text);
+void checkpoint_set_aside(struct core *c, struct cjob *j, uint32_t number, const char *text);
+void checkpoint_torn(struct core *c, struct cjob *j, uint32_t number, const char *text);
+/* Notes a loss that a program reported; step -1: none. */
+void checkpoint_loss(struct active *a, int64_t step, double value);
 
 #endif

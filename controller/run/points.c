@@ -14,6 +14,7 @@
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
 #include "controller/run/array.h"
+#include "controller/run/checkpoints.h"
 #include "controller/state/core_state.h"
 #include "controller/state/jobs.h"
 #include "controller/state/quota.h"
@@ -85,6 +86,8 @@ static void keep_last(struct core *c, const struct wm_metrics *m)
 		struct active *a = j->act;
 		uint32_t k = 0;
 
+		if (strcmp(name, "loss") == 0)
+			checkpoint_loss(a, m->steps.v[i], m->values.v[i]);
 		if (!isfinite(m->values.v[i]) || strlen(name) >= sizeof(a->last[0].name))
 			continue;
 		while (k < a->n_last && strcmp(a->last[k].name, name) != 0)

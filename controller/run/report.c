@@ -74,7 +74,7 @@ static char *clean_text(const char *s, size_t n)
 	return out;
 }
 
-static void add_text(cJSON *d, const char *key, const char *s, size_t n)
+void report_add_text(cJSON *d, const char *key, const char *s, size_t n)
 {
 	char *text = clean_text(s ? s : "", n);
 
@@ -184,7 +184,7 @@ static void launch_state(struct core *c, struct cjob *j, struct cnode *n, const 
 	if (ended_by_node(m))
 		json_add_str(d, "class", state_name(STATE_CLASS, m->cls));
 	if (*m->text)
-		add_text(d, "text", m->text, strlen(m->text));
+		report_add_text(d, "text", m->text, strlen(m->text));
 	text_add(&line, "event=%s job=%" PRIu64 " attempt=%u node=%s", event_name(event_of(m->state)), m->job,
 	         m->attempt, n->name);
 	if (job_post(c, j, event_of(m->state), d) < 0)
@@ -307,7 +307,7 @@ static void rank_exited(const struct wm_proc_report *m, cJSON *d)
 	if (m->ended_by == BY_ORDER || m->ended_by == BY_LAUNCHER)
 		json_add_str(d, "ended_by", state_name(STATE_ENDED_BY, m->ended_by));
 	if (bad)
-		add_text(d, "text", (const char *)m->last_lines.data, m->last_lines.n);
+		report_add_text(d, "text", (const char *)m->last_lines.data, m->last_lines.n);
 }
 
 static void rank_report(struct core *c, struct cjob *j, const struct cnode *n, const struct place_rec *p,
@@ -346,7 +346,7 @@ static void rank_report(struct core *c, struct cjob *j, const struct cnode *n, c
 	if (m->state == PS_EXITED)
 		rank_exited(m, d);
 	else if (*m->text)
-		add_text(d, "text", m->text, strlen(m->text));
+		report_add_text(d, "text", m->text, strlen(m->text));
 	job_post(c, j, to[m->state].event, d);
 }
 
@@ -514,7 +514,7 @@ static void post_warning(struct core *c, struct cjob *j, const struct cnode *n, 
 	strv_add(known, text);
 	d = cJSON_CreateObject();
 	json_add_str(d, "node", n->name);
-	add_text(d, "text", text, strlen(text));
+	report_add_text(d, "text", text, strlen(text));
 	job_post(c, j, EV_WARNING, d);
 }
 

@@ -226,24 +226,6 @@ static char *begins_text(uint32_t attempt, int64_t step)
 	return step < 0 ? xasprintf("attempt:%u", attempt) : xasprintf("attempt:%u@%" PRId64, attempt, step);
 }
 
-int begins_parse(const char *text, uint32_t *attempt, int64_t *step)
-{
-	char number[24];
-	uint64_t n;
-
-	if (!text || strncmp(text, "attempt:", 8) != 0)
-		return -1;
-	snprintf(number, sizeof(number), "%.*s", (int)strcspn(text + 8, "@"), text + 8);
-	if (str_parse_u64(number, &n) < 0 || !n || n > UINT32_MAX)
-		return -1;
-	*attempt = (uint32_t)n;
-	text = strchr(text, '@');
-	if (text && (str_parse_u64(text + 1, &n) < 0 || n > INT64_MAX))
-		return -1;
-	*step = text ? (int64_t)n : -1;
-	return 0;
-}
-
 /* Chooses the checkpoints of the last attempt, or its own beginning. */
 static int go_on(struct core *c, const struct cjob *j, char **out, struct err *e)
 {

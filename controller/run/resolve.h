@@ -15,7 +15,6 @@ int resolve_refs(struct core *c, const struct job_spec *spec, struct strv *input
 /* Settles the beginning of a job's next attempt, in the form of job_rec.begins. *out is malloc'ed; NULL: the
  * specification decides. asked: "start", "step:N", or NULL for the newest checkpoint. */
 int begins_settle(struct core *c, const struct cjob *j, const char *asked, char **out, struct err *e);
-int begins_parse(const char *text, uint32_t *attempt, int64_t *step); /* -1: the specification decides */
 /* Adds words such as "goes on from step 6 of attempt 1". */
 void begins_say(struct core *c, const struct cjob *j, const char *begins, struct text *out);
 /* Fills out as resolve_refs fills resume, according to begins. */

@@ -269,6 +269,7 @@ void active_free(struct core *c, struct cjob *j)
 	strv_fini(&a->inputs);
 	strv_fini(&a->resume);
 	strv_fini(&a->warnings);
+	free(a->losses);
 	free(a->upload_text);
 	free(a->program_says);
 	quota_free(c, a);

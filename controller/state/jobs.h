@@ -34,6 +34,13 @@ struct rsh { /* one hearth-rsh that waits for its orted */
 
 struct quota_use;
 
+#define LOSS_POINTS 256
+struct loss_point {
+	int64_t step; /* -1 none */
+	double value;
+	uint64_t n; /* counts points; 0: none is here */
+};
+
 struct active { /* of a job whose attempt has not ended, not stored */
 	struct job_spec *spec;
 	struct place_rt *rt;
@@ -54,6 +61,9 @@ struct active { /* of a job whose attempt has not ended, not stored */
 		double value;
 	} last[6];
 	char *upload_text, *program_says;
+	struct loss_point *losses; /* the newest LOSS_POINTS of the metric `loss`; NULL none */
+	uint64_t n_losses;
+	uint64_t ckpt_us;        /* boot: run/checkpoints.c counts new checkpoints by it */
 	struct quota_use *quota; /* NULL: it has sent nothing that counts */
 };
 

@@ -144,35 +144,52 @@ int quota_series(struct core *c, struct cjob *j, const char *name, uint32_t rank
 	return 1;
 }
 
-int quota_artifact(struct core *c, struct cjob *j, const struct wm_artifact_report *m, const char *node)
+int quota_bytes(struct core *c, struct cjob *j, const char *kind, uint64_t bytes, const char *node)
 {
 	const struct quota_limits *l = &c->cfg.quota;
 	struct quota_use *q = use_of(c, j);
-	uint64_t bytes = m->size_bytes,
-	         key = hash_text(hash_text(hash_text(HASH_START, m->kind), node), m->digest);
 	char size[24], most[24];
 	TEXT(text);
 
-	if (set_has(q->artifacts, key)) /* reported again */
-		return 0;
 	str_size(bytes, size, sizeof(size));
 	if (is_above(q->bytes + bytes, l->artifact_job))
 		text_add(&text,
 		         "%.40s of node %s (%s) is not stored: outputs of an attempt may have %s "
 		         "(max_artifacts_job_mb). Set output_uri",
-		         m->kind, node, size, str_size(l->artifact_job, most, sizeof(most)));
+		         kind, node, size, str_size(l->artifact_job, most, sizeof(most)));
 	else if (is_above(q->user->bytes + bytes, l->artifact_user))
 		text_add(&text,
 		         "%.40s of node %s (%s) is not stored: outputs of all running jobs of a user may have %s "
 		         "(max_artifacts_user_mb). Set output_uri",
-		         m->kind, node, size, str_size(l->artifact_user, most, sizeof(most)));
+		         kind, node, size, str_size(l->artifact_user, most, sizeof(most)));
 	if (!text_is_empty(&text)) {
 		quota_say(c, j, QUOTA_ARTIFACT, text.at);
 		return -1;
 	}
-	set_add(&q->artifacts, key);
 	q->bytes += bytes;
 	q->user->bytes += bytes;
+	return 0;
+}
+
+void quota_freed(struct core *c, struct cjob *j, uint64_t bytes)
+{
+	struct quota_use *q = use_of(c, j);
+
+	bytes = bytes < q->bytes ? bytes : q->bytes; /* a hearthd that was started again has counted less */
+	q->bytes -= bytes;
+	q->user->bytes -= bytes;
+}
+
+int quota_artifact(struct core *c, struct cjob *j, const struct wm_artifact_report *m, const char *node)
+{
+	struct quota_use *q = use_of(c, j);
+	uint64_t key = hash_text(hash_text(hash_text(HASH_START, m->kind), node), m->digest);
+
+	if (set_has(q->artifacts, key)) /* reported again */
+		return 0;
+	if (quota_bytes(c, j, m->kind, m->size_bytes, node) < 0)
+		return -1;
+	set_add(&q->artifacts, key);
 	return 0;
 }
 

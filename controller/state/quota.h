@@ -22,6 +22,9 @@ void quota_say(struct core *c, struct cjob *j, enum quota_kind kind, const char 
 int quota_series(struct core *c, struct cjob *j, const char *name, uint32_t rank);
 /* 0: counted; -1: it is refused. The job has an attempt. */
 int quota_artifact(struct core *c, struct cjob *j, const struct wm_artifact_report *m, const char *node);
+/* Counts bytes in hearthd's store. 0: counted; -1: refused, and an event says so. */
+int quota_bytes(struct core *c, struct cjob *j, const char *kind, uint64_t bytes, const char *node);
+void quota_freed(struct core *c, struct cjob *j, uint64_t bytes);
 void quota_free(struct core *c, struct active *a); /* the attempt ends */
 
 #endif

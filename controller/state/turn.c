@@ -319,6 +319,33 @@ static void write_attempt(struct turn *t, struct cjob *j)
 	j->dirty_attempt = 0;
 }
 
+static void write_checkpoint(struct turn *t, const struct job_rec *r, struct ckpt *k)
+{
+	struct checkpoint_part_row part;
+	struct checkpoint_row row;
+
+	ckpt_row(r, k, &row);
+	store_txn_checkpoint(t->txn, &row);
+	for (uint32_t i = 0; i < k->n_parts; i++) {
+		ckpt_part_row(r, k, i, &part);
+		store_txn_checkpoint_part(t->txn, &part);
+	}
+	k->dirty = 0;
+}
+
+static void write_checkpoints(struct turn *t, struct cjob *j)
+{
+	struct ckpt_list *l = j->r.ckpts;
+
+	if (l && l->rewrite)
+		store_txn_checkpoints_del(t->txn, j->r.id);
+	for (uint32_t i = 0; l && i < l->n; i++)
+		if (l->rewrite || l->v[i].dirty)
+			write_checkpoint(t, &j->r, &l->v[i]);
+	if (l)
+		l->rewrite = 0;
+}
+
 static int is_attempt_event(enum event_type t)
 {
 	return t >= EV_PLACED && t <= EV_ATTEMPT_ENDED;
@@ -411,6 +438,7 @@ static void write_job(struct core *c, struct turn *t, struct cjob *j)
 	store_txn_job(t->txn, &row);
 	t->n++;
 	write_attempt(t, j);
+	write_checkpoints(t, j);
 	j->dirty_job = j->dirty_attempt = j->in_turn = 0;
 	append_held(t, HELD_SETTLE)->job = j->r.id;
 	(void)c;

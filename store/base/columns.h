@@ -1,7 +1,8 @@
 /*
- * columns: the columns of a job's three tables (job, attempt, rank), one line each. The struct of a row, the
- * statements that write and read it, the release of its strings, the way from a record to its row and back,
- * and the comparison of --verify are all made from these lines. A new column is a line here and a migration.
+ * columns: the columns of a job's five tables (job, attempt, rank, checkpoint and its parts), one line each.
+ * The struct of a row, the statements that write and read it, the release of its strings, the way from a
+ * record to its row and back, and the comparison of --verify are all made from these lines. A new column is a
+ * line here and a migration.
  *
  * A line is C(kind, name, how); the first one of a table goes to F, so that lists can have commas between.
  *
@@ -95,6 +96,41 @@
 	C(U64, ended_us, SAME) \
 	C(TEXT, text, SAME) /* why it failed to start, or last lines when it failed first */ \
 	C(TEXT, ended_by, MADE) /* NULL by itself, order, launcher */
+
+#define CHECKPOINT_TABLE(F, C) \
+	F(U64, job, KEY) \
+	C(U32, number, SAME) /* counted for each job, from 1 */ \
+	C(U32, attempt, SAME) \
+	C(I64, step, SAME) /* -1 unknown */ \
+	C(FILLED, name, SAME) /* of the entry in the folder of checkpoints */ \
+	C(FILLED, format, SAME) \
+	C(FILLED, step_by, SAME) \
+	C(U64, at_us, SAME) /* when its last part was complete */ \
+	C(U64, save_ms, SAME) \
+	C(NULLABLE, loss, SAME) /* a number as text; NULL none */ \
+	C(U32, shards, SAME) /* parts that the program names; 0: it says nothing */ \
+	C(U32, expected, SAME) /* parts that the checkpoints before it had */ \
+	C(U32, nodes, SAME) /* of its attempt */ \
+	C(U32, parent, SAME) /* number of the checkpoint that its attempt began with; 0 none */ \
+	C(U8, complete, MADE) \
+	C(U8, pinned, SAME) \
+	C(U8, set_aside, SAME)
+
+#define CHECKPOINT_PART_TABLE(F, C) \
+	F(U64, job, KEY) \
+	C(U32, number, KEY) \
+	C(U32, part, KEY) \
+	C(FILLED, node, SAME) \
+	C(U32, node_rank, SAME) \
+	C(U32, attempt, SAME) /* with seq: the agent's name for it */ \
+	C(U64, seq, SAME) \
+	C(TEXT, state, MADE) /* copying verified torn gone */ \
+	C(U8, held, SAME) /* its node has a copy */ \
+	C(FILLED, digest, SAME) \
+	C(FILLED, uri, SAME) /* blob: in hearthd's store */ \
+	C(U64, size_bytes, SAME) \
+	C(U32, files, SAME) \
+	C(NULLABLE, text, SAME) /* why it is torn or gone */
 /* clang-format on */
 
 /* What the macros below make of a table. */
@@ -118,5 +154,8 @@
 
 #define ATTEMPT_COLUMNS ATTEMPT_TABLE(COLUMN_FIRST, COLUMN_NEXT)
 #define RANK_COLUMNS    RANK_TABLE(COLUMN_FIRST, COLUMN_NEXT)
+
+#define CHECKPOINT_COLUMNS      CHECKPOINT_TABLE(COLUMN_FIRST, COLUMN_NEXT)
+#define CHECKPOINT_PART_COLUMNS CHECKPOINT_PART_TABLE(COLUMN_FIRST, COLUMN_NEXT)
 
 #endif

@@ -53,6 +53,18 @@ void rank_row_fini(struct rank_row *r)
 	memset(r, 0, sizeof(*r));
 }
 
+void checkpoint_row_fini(struct checkpoint_row *r)
+{
+	CHECKPOINT_TABLE(FREE_COLUMN, FREE_COLUMN)
+	memset(r, 0, sizeof(*r));
+}
+
+void checkpoint_part_row_fini(struct checkpoint_part_row *r)
+{
+	CHECKPOINT_PART_TABLE(FREE_COLUMN, FREE_COLUMN)
+	memset(r, 0, sizeof(*r));
+}
+
 void node_row_fini(struct node_row *r)
 {
 	NODE_STRINGS(FREE)

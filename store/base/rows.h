@@ -54,6 +54,14 @@ struct rank_row {
 	RANK_TABLE(COLUMN_MEMBER, COLUMN_MEMBER)
 };
 
+struct checkpoint_row {
+	CHECKPOINT_TABLE(COLUMN_MEMBER, COLUMN_MEMBER)
+};
+
+struct checkpoint_part_row {
+	CHECKPOINT_PART_TABLE(COLUMN_MEMBER, COLUMN_MEMBER)
+};
+
 struct node_row {
 	uint64_t id;
 	char *name, *address;
@@ -147,6 +155,8 @@ void event_row_fini(struct event_row *r);
 void job_row_fini(struct job_row *r);
 void attempt_row_fini(struct attempt_row *r);
 void rank_row_fini(struct rank_row *r);
+void checkpoint_row_fini(struct checkpoint_row *r);
+void checkpoint_part_row_fini(struct checkpoint_part_row *r);
 void node_row_fini(struct node_row *r);
 void artifact_row_fini(struct artifact_row *r);
 void token_row_fini(struct token_row *r);

@@ -12,4 +12,9 @@ int status_ended(const char *status);
 /* Word for word the condition of the index job_ended. */
 #define SQL_JOB_ENDED "status = 'completed' OR status = 'failed' OR status = 'stopped'"
 
+/* A part p of a checkpoint is in hearthd's store, and no removal of the job's artifacts has freed it. */
+#define SQL_PART_STORED                                                                                      \
+	"p.uri = 'blob:' AND p.digest <> '' AND p.state IN ('copying', 'verified') AND NOT EXISTS (SELECT 1 "    \
+	"FROM dropped d WHERE d.job = p.job AND d.what & 8)"
+
 #endif

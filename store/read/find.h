@@ -51,6 +51,16 @@ int store_artifact_get(struct store_reader *r, uint64_t job, const char *kind, s
 int store_left(struct store_reader *r, uint64_t job, const char *kind, uint32_t below, struct left *out,
                struct err *e);
 
+/* Calls the functions for each checkpoint of a job, by number, and then for each part. They may empty the
+ * row. */
+struct store_checkpoints {
+	void (*checkpoint)(struct checkpoint_row *r, void *arg);
+	void (*part)(struct checkpoint_part_row *r, void *arg);
+	void *arg;
+};
+int store_checkpoints(struct store_reader *r, uint64_t job, const struct store_checkpoints *to,
+                      struct err *e);
+
 /* Add the names of queues that were set (and "default"), and of users who have jobs, to out. */
 int store_queue_names(struct store_reader *r, struct strv *out, struct err *e);
 int store_owner_names(struct store_reader *r, struct strv *out, struct err *e);

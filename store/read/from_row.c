@@ -41,6 +41,20 @@ void rank_from_row(sqlite3_stmt *st, struct rank_row *r)
 	RANK_TABLE(READ_COLUMN, READ_COLUMN)
 }
 
+void checkpoint_from_row(sqlite3_stmt *st, struct checkpoint_row *r)
+{
+	int col = 0;
+
+	CHECKPOINT_TABLE(READ_COLUMN, READ_COLUMN)
+}
+
+void checkpoint_part_from_row(sqlite3_stmt *st, struct checkpoint_part_row *r)
+{
+	int col = 0;
+
+	CHECKPOINT_PART_TABLE(READ_COLUMN, READ_COLUMN)
+}
+
 /* In keys an empty text stands for NULL. */
 static char *dup_or_null(sqlite3_stmt *st, int col)
 {

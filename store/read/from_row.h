@@ -16,6 +16,8 @@
 void job_from_row(sqlite3_stmt *st, struct job_row *r, int with_spec);
 void attempt_from_row(sqlite3_stmt *st, struct attempt_row *r);
 void rank_from_row(sqlite3_stmt *st, struct rank_row *r);
+void checkpoint_from_row(sqlite3_stmt *st, struct checkpoint_row *r);
+void checkpoint_part_from_row(sqlite3_stmt *st, struct checkpoint_part_row *r);
 #define ARTIFACT_COLUMNS   "job, attempt, kind, node, digest, uri, size_bytes, files, at_us"
 #define ARTIFACT_N_COLUMNS 9
 void artifact_from_row(sqlite3_stmt *st, struct artifact_row *r);

@@ -71,6 +71,28 @@ static int on_rank(sqlite3_stmt *st, const struct store_load *l)
 	return rc;
 }
 
+static int on_checkpoint(sqlite3_stmt *st, const struct store_load *l)
+{
+	struct checkpoint_row r;
+	int rc;
+
+	checkpoint_from_row(st, &r);
+	rc = l->checkpoint(&r, l->arg);
+	checkpoint_row_fini(&r);
+	return rc;
+}
+
+static int on_checkpoint_part(sqlite3_stmt *st, const struct store_load *l)
+{
+	struct checkpoint_part_row r;
+	int rc;
+
+	checkpoint_part_from_row(st, &r);
+	rc = l->checkpoint_part(&r, l->arg);
+	checkpoint_part_row_fini(&r);
+	return rc;
+}
+
 static int on_node(sqlite3_stmt *st, const struct store_load *l)
 {
 	struct node_row r;
@@ -235,6 +257,20 @@ static int load_queues(sqlite3 *db, const struct store_load *l, struct err *e)
 	return rc;
 }
 
+#define OF_ACTIVE " WHERE job IN (SELECT id FROM job WHERE " SQL_JOB_ACTIVE ") ORDER BY job, number"
+
+static int load_checkpoints(sqlite3 *db, const struct store_load *l, struct err *e)
+{
+	int rc = 0;
+
+	if (l->checkpoint)
+		rc = each_row(db, "SELECT " CHECKPOINT_COLUMNS " FROM checkpoint" OF_ACTIVE, 0, on_checkpoint, l, e);
+	if (rc == 0 && l->checkpoint_part)
+		rc = each_row(db, "SELECT " CHECKPOINT_PART_COLUMNS " FROM checkpoint_part" OF_ACTIVE ", part", 0,
+		              on_checkpoint_part, l, e);
+	return rc;
+}
+
 int store_load(struct store *s, const struct store_load *l, struct err *e)
 {
 	uint64_t now_us = clock_real_us(s->clock);
@@ -271,6 +307,8 @@ int store_load(struct store *s, const struct store_load *l, struct err *e)
 		    " FROM rank WHERE (job, attempt) IN (SELECT a.job, max(a.number) FROM attempt a WHERE a.job IN "
 		    "(SELECT id FROM job WHERE " SQL_JOB_ACTIVE ") GROUP BY a.job) ORDER BY job, attempt, rank",
 		    0, on_rank, l, e);
+	if (rc == 0)
+		rc = load_checkpoints(db, l, e);
 	if (rc == 0 && l->node)
 		rc = each_row(db, "SELECT " NODE_COLUMNS " FROM node WHERE state <> 'removed' ORDER BY id", 0,
 		              on_node, l, e);

@@ -29,7 +29,10 @@ struct store_load {
 	int (*job)(const struct job_row *r, void *arg);         /* unfinished jobs only */
 	int (*attempt)(const struct attempt_row *r, void *arg); /* all attempts of those jobs */
 	int (*rank)(const struct rank_row *r, void *arg);       /* of the newest attempt of each */
-	int (*node)(const struct node_row *r, void *arg);       /* not the removed ones */
+	/* those of unfinished jobs; all checkpoints come before the first part */
+	int (*checkpoint)(const struct checkpoint_row *r, void *arg);
+	int (*checkpoint_part)(const struct checkpoint_part_row *r, void *arg);
+	int (*node)(const struct node_row *r, void *arg); /* not the removed ones */
 	int (*token)(const struct token_row *r,
 	             void *arg); /* not used up; not expired, but for users' and sessions */
 	int (*idem)(const char *key, const char *digest, uint64_t job, void *arg); /* of the last 24 h */

@@ -58,6 +58,9 @@ cJSON *store_metric_json(struct store_reader *r, uint64_t job, const char *name,
                          uint32_t attempt, uint32_t max_points, struct err *e);
 
 cJSON *store_artifacts_json(struct store_reader *r, uint64_t job, struct err *e);
+/* [{step,at,attempt,save_s,loss,size_bytes,digest,shards,places:[{node|uri,state}],complete,pinned,set_aside,
+ * step_by}], the oldest first. */
+cJSON *store_checkpoints_json(struct store_reader *r, uint64_t job, struct err *e);
 /* Members of an array or a sweep that left artifacts, [{id, ref, kinds}], at most 1,000; empty for other
  * jobs. */
 cJSON *store_members_left_json(struct store_reader *r, uint64_t job, struct err *e);

@@ -14,6 +14,7 @@
 #include "common/base/xalloc.h"
 #include "store/base/rows.h"
 #include "store/base/sqlh.h"
+#include "store/base/status.h"
 #include "store/read/reader_int.h"
 
 /* The terms are those of the indexes, in the same words (migration 19). */
@@ -110,7 +111,8 @@ int store_each_digest(struct store_reader *r, int (*fn)(const char *digest, void
 	                              "dropped d WHERE d.job = job.id "
 	                              "AND d.what & 2) UNION SELECT digest FROM artifact a WHERE digest <> '' "
 	                              "AND NOT EXISTS (SELECT 1 FROM "
-	                              "dropped d WHERE d.job = a.job AND d.what & 8)",
+	                              "dropped d WHERE d.job = a.job AND d.what & 8) UNION SELECT digest FROM "
+	                              "checkpoint_part p WHERE " SQL_PART_STORED,
 	                              e);
 	int rc;
 

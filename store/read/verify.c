@@ -111,6 +111,9 @@ static void check_records(struct verify *v)
 	    "SELECT 'rank', job FROM rank r WHERE NOT EXISTS (SELECT 1 FROM attempt a WHERE a.job = r.job AND "
 	    "a.number = r.attempt) UNION "
 	    "SELECT 'artifact', job FROM artifact WHERE job NOT IN (SELECT id FROM job) UNION "
+	    "SELECT 'checkpoint', job FROM checkpoint WHERE job NOT IN (SELECT id FROM job) UNION "
+	    "SELECT 'checkpoint part', job FROM checkpoint_part p WHERE NOT EXISTS (SELECT 1 FROM checkpoint c "
+	    "WHERE c.job = p.job AND c.number = p.number) UNION "
 	    "SELECT 'metric series', job FROM metric_series WHERE job NOT IN (SELECT id FROM job) ORDER BY 2, 1";
 	static const char strange[] =
 	    "SELECT id, 'has no specification' FROM job WHERE id NOT IN (SELECT id FROM job_spec) UNION "
@@ -134,14 +137,16 @@ static void check_records(struct verify *v)
 
 /* The statements that read one job's rows. */
 struct job_reader {
-	sqlite3_stmt *job, *attempts, *ranks;
+	sqlite3_stmt *job, *attempts, *ranks, *checkpoints, *parts;
 };
 
 struct job_rows {
 	struct job_row job;
 	struct attempt_row *attempts;
 	struct rank_row *ranks;
-	size_t n_attempts, n_ranks;
+	struct checkpoint_row *checkpoints;
+	struct checkpoint_part_row *parts;
+	size_t n_attempts, n_ranks, n_checkpoints, n_parts;
 };
 
 static int job_reader_open(struct job_reader *r, sqlite3 *db, struct err *e)
@@ -154,7 +159,11 @@ static int job_reader_open(struct job_reader *r, sqlite3 *db, struct err *e)
 	r->attempts =
 	    sqlh_prepare(db, "SELECT " ATTEMPT_COLUMNS " FROM attempt WHERE job = ? ORDER BY number", e);
 	r->ranks = sqlh_prepare(db, "SELECT " RANK_COLUMNS " FROM rank WHERE job = ? ORDER BY attempt, rank", e);
-	return r->job && r->attempts && r->ranks ? 0 : -1;
+	r->checkpoints =
+	    sqlh_prepare(db, "SELECT " CHECKPOINT_COLUMNS " FROM checkpoint WHERE job = ? ORDER BY number", e);
+	r->parts = sqlh_prepare(
+	    db, "SELECT " CHECKPOINT_PART_COLUMNS " FROM checkpoint_part WHERE job = ? ORDER BY number, part", e);
+	return r->job && r->attempts && r->ranks && r->checkpoints && r->parts ? 0 : -1;
 }
 
 static void job_reader_close(struct job_reader *r)
@@ -162,6 +171,28 @@ static void job_reader_close(struct job_reader *r)
 	sqlite3_finalize(r->job);
 	sqlite3_finalize(r->attempts);
 	sqlite3_finalize(r->ranks);
+	sqlite3_finalize(r->checkpoints);
+	sqlite3_finalize(r->parts);
+}
+
+static int checkpoints_read(struct job_reader *r, uint64_t job, struct job_rows *out, struct err *e)
+{
+	int rc;
+
+	sqlite3_bind_int64(r->checkpoints, 1, (int64_t)job);
+	sqlite3_bind_int64(r->parts, 1, (int64_t)job);
+	while ((rc = sqlh_step(r->checkpoints, e)) > 0) {
+		out->checkpoints = xrealloc(out->checkpoints, (out->n_checkpoints + 1) * sizeof(*out->checkpoints));
+		checkpoint_from_row(r->checkpoints, &out->checkpoints[out->n_checkpoints++]);
+	}
+	while (rc == 0 && (rc = sqlh_step(r->parts, e)) > 0) {
+		out->parts = xrealloc(out->parts, (out->n_parts + 1) * sizeof(*out->parts));
+		checkpoint_part_from_row(r->parts, &out->parts[out->n_parts++]);
+		rc = 0;
+	}
+	sqlite3_reset(r->checkpoints);
+	sqlite3_reset(r->parts);
+	return rc;
 }
 
 /* 1 read, 0 there is no such job, -1 error. */
@@ -184,6 +215,8 @@ static int job_rows_read(struct job_reader *r, uint64_t job, struct job_rows *ou
 			rank_from_row(r->ranks, &out->ranks[out->n_ranks++]);
 			rc = 0;
 		}
+		if (rc == 0)
+			rc = checkpoints_read(r, job, out, e);
 		rc = rc < 0 ? -1 : 1;
 	}
 	sqlite3_reset(r->job);
@@ -199,8 +232,14 @@ static void job_rows_fini(struct job_rows *r)
 		attempt_row_fini(&r->attempts[i]);
 	for (size_t i = 0; i < r->n_ranks; i++)
 		rank_row_fini(&r->ranks[i]);
+	for (size_t i = 0; i < r->n_checkpoints; i++)
+		checkpoint_row_fini(&r->checkpoints[i]);
+	for (size_t i = 0; i < r->n_parts; i++)
+		checkpoint_part_row_fini(&r->parts[i]);
 	free(r->attempts);
 	free(r->ranks);
+	free(r->checkpoints);
+	free(r->parts);
 }
 
 static void job_end(struct verify *v, struct job_reader *reader, uint64_t job, void **state)
@@ -211,7 +250,8 @@ static void job_end(struct verify *v, struct job_reader *reader, uint64_t job, v
 	struct err e;
 	int rc = job_rows_read(reader, job, &r, &e);
 
-	rows = (struct store_job_rows){&r.job, r.attempts, r.ranks, r.n_attempts, r.n_ranks};
+	rows = (struct store_job_rows){&r.job,       r.attempts, r.ranks,         r.checkpoints, r.parts,
+	                               r.n_attempts, r.n_ranks,  r.n_checkpoints, r.n_parts};
 	/* Also without a row, which was reported with the orphans, and after an error: the state must be freed.
 	 */
 	if (reducer.fn(state, NULL, &rows, why, sizeof(why), reducer.arg) < 0 && rc > 0)
@@ -586,7 +626,8 @@ static void check_blobs(struct verify *v)
 	    "WHERE d.job = job.id AND d.what & 2) "
 	    "UNION ALL SELECT job, kind, digest FROM artifact a WHERE digest <> '' AND NOT EXISTS (SELECT 1 "
 	    "FROM dropped d WHERE d.job = a.job "
-	    "AND d.what & 8) ORDER BY 1, 2, 3",
+	    "AND d.what & 8) UNION ALL SELECT job, 'checkpoint', digest FROM checkpoint_part p "
+	    "WHERE " SQL_PART_STORED " ORDER BY 1, 2, 3",
 	    on_blob);
 }
 

@@ -9,12 +9,15 @@
 #include "common/base/err.h"
 #include "store/base/rows.h"
 
-/* All rows of one job: with spec and run; attempts by number, ranks by attempt and rank. */
+/* All rows of one job: with spec and run; attempts by number, ranks by attempt and rank,
+ * checkpoints by number and their parts by number and part. */
 struct store_job_rows {
 	const struct job_row *job;
 	const struct attempt_row *attempts;
 	const struct rank_row *ranks;
-	size_t n_attempts, n_ranks;
+	const struct checkpoint_row *checkpoints;
+	const struct checkpoint_part_row *parts;
+	size_t n_attempts, n_ranks, n_checkpoints, n_parts;
 };
 /* Replays the events of a job. store_verify calls it for each event in order (rows NULL), then once with rows
  * (ev NULL). *state is NULL at the first call of a job; the last call compares it with the rows and frees it.

@@ -35,6 +35,12 @@ static const char *const op_sql[OP_SQL] = {
                    ") VALUES (" ATTEMPT_TABLE(COLUMN_MARK_FIRST, COLUMN_MARK_NEXT) ")",
     [OP_RANK] = "INSERT OR REPLACE INTO rank (" RANK_COLUMNS
                 ") VALUES (" RANK_TABLE(COLUMN_MARK_FIRST, COLUMN_MARK_NEXT) ")",
+    [OP_CHECKPOINT] = "INSERT OR REPLACE INTO checkpoint (" CHECKPOINT_COLUMNS
+                      ") VALUES (" CHECKPOINT_TABLE(COLUMN_MARK_FIRST, COLUMN_MARK_NEXT) ")",
+    [OP_CHECKPOINT_PART] = "INSERT OR REPLACE INTO checkpoint_part (" CHECKPOINT_PART_COLUMNS
+                           ") VALUES (" CHECKPOINT_PART_TABLE(COLUMN_MARK_FIRST, COLUMN_MARK_NEXT) ")",
+    [OP_CHECKPOINTS_DEL] = "DELETE FROM checkpoint WHERE job = ?",
+    [OP_CHECKPOINT_PARTS_DEL] = "DELETE FROM checkpoint_part WHERE job = ?",
     [OP_NODE] = "INSERT OR REPLACE INTO node VALUES (?,?,?,?,?,?,?,?,?,?)",
     [OP_ARTIFACT] = "INSERT OR REPLACE INTO artifact VALUES (?,?,?,?,?,?,?,?,?)",
     [OP_TAG] = "INSERT OR REPLACE INTO tag VALUES (?,?,?)",

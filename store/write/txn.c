@@ -194,6 +194,30 @@ void store_txn_rank(struct store_txn *t, const struct rank_row *r)
 	end_op(t);
 }
 
+void store_txn_checkpoint(struct store_txn *t, const struct checkpoint_row *r)
+{
+	begin_op(t, OP_CHECKPOINT, r->job);
+	CHECKPOINT_TABLE(PUT_COLUMN, PUT_COLUMN)
+	end_op(t);
+}
+
+void store_txn_checkpoint_part(struct store_txn *t, const struct checkpoint_part_row *r)
+{
+	begin_op(t, OP_CHECKPOINT_PART, r->job);
+	CHECKPOINT_PART_TABLE(PUT_COLUMN, PUT_COLUMN)
+	end_op(t);
+}
+
+void store_txn_checkpoints_del(struct store_txn *t, uint64_t job)
+{
+	begin_op(t, OP_CHECKPOINTS_DEL, job);
+	put_u(t, job);
+	end_op(t);
+	begin_op(t, OP_CHECKPOINT_PARTS_DEL, job);
+	put_u(t, job);
+	end_op(t);
+}
+
 void store_txn_node(struct store_txn *t, const struct node_row *r)
 {
 	begin_op(t, OP_NODE, NODE_KEY | r->id);

@@ -27,6 +27,10 @@ void store_txn_event(struct store_txn *t, const struct event_row *r);
 void store_txn_job(struct store_txn *t, const struct job_row *r); /* spec NULL: spec and run stay */
 void store_txn_attempt(struct store_txn *t, const struct attempt_row *r);
 void store_txn_rank(struct store_txn *t, const struct rank_row *r);
+void store_txn_checkpoint(struct store_txn *t, const struct checkpoint_row *r);
+void store_txn_checkpoint_part(struct store_txn *t, const struct checkpoint_part_row *r);
+/* Removes all rows of a job's checkpoints; the present ones follow. */
+void store_txn_checkpoints_del(struct store_txn *t, uint64_t job);
 void store_txn_node(struct store_txn *t, const struct node_row *r);
 void store_txn_artifact(struct store_txn *t, const struct artifact_row *r);
 /* Changes a tag after the submit; the tags of a specification need no call. value NULL removes the tag, also

@@ -64,7 +64,8 @@ static void rows_make(void)
 	rec_attempt_row(&rec, &attempts[1]);
 	rec_job_row(&rec, &job);
 	rec_rank_row(&rec, 1, &rank);
-	rows = (struct store_job_rows){&job, attempts, &rank, 2, 1};
+	rows = (struct store_job_rows){
+	    .job = &job, .attempts = attempts, .ranks = &rank, .n_attempts = 2, .n_ranks = 1};
 }
 
 static void give(void **state, uint64_t id, uint32_t attempt, uint64_t at_us, const char *type,

@@ -301,9 +301,10 @@ static int n_instance(const char *name, const char *own, void *arg)
 /* All of it, or an error. */
 static void test_load(struct kit *k)
 {
-	const struct store_load l = {n_job,    n_attempt, n_rank,  n_node,  n_token,    n_idem,        n_answer,
-	                             n_member, n_ended,   n_queue, n_usage, n_instance, n_reservation, n_budget,
-	                             n_took,   n_spent,   1,       1,       1,          NULL};
+	const struct store_load l = {n_job,         n_attempt, n_rank,   NULL,    NULL,    n_node,  n_token,
+	                             n_idem,        n_answer,  n_member, n_ended, n_queue, n_usage, n_instance,
+	                             n_reservation, n_budget,  n_took,   n_spent, 1,       1,       1,
+	                             NULL};
 	int bad = 0, whole;
 	uint64_t id[3];
 	struct err e;

@@ -1,0 +1,561 @@
+/*
+ * ckpt: the list of a job's checkpoints, its events and its questions.
+ */
+#include "controller/record/ckpt.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/text.h"
+#include "common/base/xalloc.h"
+#include "controller/record/rec.h"
+
+static const char *const state_names[] = {"", "copying", "verified", "torn", "gone"};
+#define N_STATES (sizeof(state_names) / sizeof(*state_names))
+
+const char *ckpt_state_name(enum ckpt_state s)
+{
+	return (size_t)s < N_STATES ? state_names[s] : "?";
+}
+
+/* 0: unknown. */
+static enum ckpt_state find_state(const char *name)
+{
+	for (size_t i = 1; i < N_STATES; i++)
+		if (name && strcmp(state_names[i], name) == 0)
+			return (enum ckpt_state)i;
+	return (enum ckpt_state)0;
+}
+
+static void free_entry(struct ckpt *c)
+{
+	for (uint32_t i = 0; i < c->n_parts; i++) {
+		free(c->parts[i].node);
+		free(c->parts[i].digest);
+		free(c->parts[i].uri);
+		free(c->parts[i].text);
+	}
+	free(c->parts);
+	free(c->name);
+	free(c->format);
+	free(c->step_by);
+	free(c->loss);
+}
+
+void ckpt_list_free(struct ckpt_list *l)
+{
+	if (!l)
+		return;
+	for (uint32_t i = 0; i < l->n; i++)
+		free_entry(&l->v[i]);
+	free(l->v);
+	free(l);
+}
+
+struct ckpt *ckpt_find(const struct job_rec *r, uint32_t number)
+{
+	for (uint32_t i = 0; number && r->ckpts && i < r->ckpts->n; i++)
+		if (r->ckpts->v[i].number == number)
+			return &r->ckpts->v[i];
+	return NULL;
+}
+
+static int is_whole(const struct ckpt_part *p)
+{
+	return p->state == CKPT_COPYING || p->state == CKPT_VERIFIED;
+}
+
+int ckpt_is_complete(const struct ckpt *c)
+{
+	uint32_t need = c->shards ? c->shards : c->expected, whole = 0;
+
+	for (uint32_t i = 0; i < c->n_parts; i++) {
+		if (!is_whole(&c->parts[i]))
+			return 0;
+		whole++;
+	}
+	return whole >= (need ? need : 1);
+}
+
+int ckpt_is_verified(const struct ckpt *c)
+{
+	for (uint32_t i = 0; i < c->n_parts; i++)
+		if (c->parts[i].state != CKPT_VERIFIED)
+			return 0;
+	return c->n_parts > 0;
+}
+
+static int is_gone(const struct ckpt *c)
+{
+	for (uint32_t i = 0; i < c->n_parts; i++)
+		if (c->parts[i].state != CKPT_GONE)
+			return 0;
+	return 1;
+}
+
+/* ---- what an attempt begins with ------------------------------------------------------------- */
+
+int begins_parse(const char *text, uint32_t *attempt, int64_t *step)
+{
+	char number[24];
+	uint64_t n;
+
+	if (!text || strncmp(text, "attempt:", 8) != 0)
+		return -1;
+	snprintf(number, sizeof(number), "%.*s", (int)strcspn(text + 8, "@"), text + 8);
+	if (str_parse_u64(number, &n) < 0 || !n || n > UINT32_MAX)
+		return -1;
+	*attempt = (uint32_t)n;
+	text = strchr(text, '@');
+	if (text && (str_parse_u64(text + 1, &n) < 0 || n > INT64_MAX))
+		return -1;
+	*step = text ? (int64_t)n : -1;
+	return 0;
+}
+
+const struct ckpt *ckpt_of(const struct job_rec *r, uint32_t attempt, int64_t step)
+{
+	const struct ckpt *best = NULL;
+
+	for (uint32_t i = 0; r->ckpts && i < r->ckpts->n; i++) {
+		const struct ckpt *c = &r->ckpts->v[i];
+
+		if (c->attempt != attempt || (step >= 0 && c->step != step))
+			continue;
+		if (step < 0 || !best || ckpt_is_complete(c) || !ckpt_is_complete(best))
+			best = c;
+	}
+	return best;
+}
+
+/* The checkpoint that a text such as attempt_rec.resumed_from, with the step beside it, names; NULL none. */
+static const struct ckpt *named_by(const struct job_rec *r, const char *from, int64_t step)
+{
+	uint32_t attempt;
+	int64_t own;
+
+	if (begins_parse(from, &attempt, &own) < 0)
+		return NULL;
+	return ckpt_of(r, attempt, step >= 0 ? step : own);
+}
+
+/* What the present or the next attempt begins with; NULL none. */
+static const struct ckpt *beginning(const struct job_rec *r)
+{
+	const struct ckpt *next = named_by(r, r->begins, -1);
+
+	if (next || !r->att)
+		return next;
+	return named_by(r, r->att->resumed_from, r->att->resumed_from_step);
+}
+
+const struct ckpt *ckpt_first(const struct job_rec *r)
+{
+	const struct ckpt *own = ckpt_of(r, r->attempts, -1);
+
+	if (own || !r->att || r->att->number != r->attempts)
+		return own;
+	return named_by(r, r->att->resumed_from, r->att->resumed_from_step);
+}
+
+const struct ckpt *ckpt_before(const struct job_rec *r, const struct ckpt *c)
+{
+	for (uint32_t i = (uint32_t)(c - r->ckpts->v); i-- > 0;)
+		if (r->ckpts->v[i].attempt == c->attempt)
+			return &r->ckpts->v[i];
+	return c->parent < c->number ? ckpt_find(r, c->parent) : NULL;
+}
+
+int ckpt_gives(const struct ckpt *c, uint32_t part, uint32_t rank, uint32_t n)
+{
+	if (n != c->nodes || c->shards > 1)
+		return 1;
+	if (c->parts[part].node_rank == rank)
+		return 1;
+	for (uint32_t i = 0; i < c->n_parts; i++)
+		if (c->parts[i].node_rank == rank)
+			return 0;
+	return part == 0; /* its node wrote none */
+}
+
+static int has_copy(const struct ckpt_part *p, const char *node)
+{
+	return p->state == CKPT_VERIFIED || (p->held && node && strcmp(p->node, node) == 0);
+}
+
+static int places_have(const struct ckpt *c, const struct ckpt_nodes *on, struct text *why)
+{
+	if (ckpt_is_verified(c))
+		return 1;
+	for (uint32_t rank = 0; rank < on->n; rank++)
+		for (uint32_t i = 0; i < c->n_parts; i++)
+			if (ckpt_gives(c, i, rank, on->n) && !has_copy(&c->parts[i], on->names[rank])) {
+				text_add(why, "only node %s has its copy", c->parts[i].node);
+				return 0;
+			}
+	return 1;
+}
+
+int ckpt_usable(const struct ckpt *c, const struct ckpt_nodes *on, struct text *why)
+{
+	for (uint32_t i = 0; i < c->n_parts; i++)
+		if (!is_whole(&c->parts[i])) {
+			text_add(why, "its copy of node %s is %s%s%.300s", c->parts[i].node,
+			         ckpt_state_name(c->parts[i].state), c->parts[i].text ? ": " : "",
+			         c->parts[i].text ? c->parts[i].text : "");
+			return 0;
+		}
+	if (!ckpt_is_complete(c))
+		text_add(why, "it has %u of %u parts", c->n_parts, c->shards ? c->shards : c->expected);
+	else if (c->set_aside)
+		text_add(why, "it was set aside");
+	else
+		return places_have(c, on, why);
+	return 0;
+}
+
+const struct ckpt *ckpt_newest(const struct job_rec *r, int64_t max_step, const struct ckpt_nodes *on)
+{
+	const struct attempt_rec *a = r->att;
+	uint32_t n = a ? a->n_places : 0;
+	const char **names = xcalloc(n ? n : 1, sizeof(*names));
+	const struct ckpt_nodes present = {names, n};
+	const struct ckpt *c = ckpt_first(r);
+	TEXT(why);
+
+	for (uint32_t i = 0; i < n; i++)
+		names[i] = a->places[i].state == PLACE_LOST ? NULL : a->places[i].node;
+	while (c && (c->step > max_step || !ckpt_usable(c, on ? on : &present, &why)))
+		c = ckpt_before(r, c);
+	free(names);
+	return c;
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+static struct ckpt_part *part_of(const struct ckpt *c, const char *node)
+{
+	for (uint32_t i = 0; i < c->n_parts; i++)
+		if (strcmp(c->parts[i].node, node) == 0)
+			return &c->parts[i];
+	return NULL;
+}
+
+uint32_t ckpt_match(const struct job_rec *r, const struct wm_checkpoint_report *m, const char *node)
+{
+	for (uint32_t i = r->ckpts ? r->ckpts->n : 0; i-- > 0;) {
+		const struct ckpt *c = &r->ckpts->v[i];
+		const struct ckpt_part *p = part_of(c, node);
+
+		if (p && p->attempt == m->attempt && p->seq == m->seq)
+			return c->number;
+	}
+	for (uint32_t i = r->ckpts ? r->ckpts->n : 0; i-- > 0;) {
+		const struct ckpt *c = &r->ckpts->v[i];
+
+		/* The node has written this step once more: another checkpoint. */
+		if (m->step >= 0 && c->attempt == m->attempt && c->step == m->step && strcmp(c->name, m->name) == 0)
+			return part_of(c, node) ? 0 : c->number;
+	}
+	return 0;
+}
+
+uint32_t ckpt_next_number(const struct job_rec *r)
+{
+	return r->ckpts && r->ckpts->n ? r->ckpts->v[r->ckpts->n - 1].number + 1 : 1;
+}
+
+static uint64_t get_whole(const cJSON *d, const char *key)
+{
+	return json_whole(d, key, 0);
+}
+
+/* The parts that a checkpoint needs whose program says nothing: as many as those before it, while the number
+ * of nodes stays. */
+static uint32_t expected_parts(const struct job_rec *r, const char *format, uint32_t nodes)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; r->ckpts && i < r->ckpts->n; i++) {
+		const struct ckpt *c = &r->ckpts->v[i];
+
+		if (c->nodes != nodes || c->shards || strcmp(c->format, format) != 0)
+			continue;
+		n = c->n_parts > n ? c->n_parts : n;
+		n = c->expected > n ? c->expected : n;
+	}
+	return n < nodes ? n : nodes;
+}
+
+static void remove_at(struct ckpt_list *l, uint32_t at)
+{
+	free_entry(&l->v[at]);
+	memmove(&l->v[at], &l->v[at + 1], (l->n - at - 1) * sizeof(*l->v));
+	l->n--;
+	l->rewrite = 1;
+}
+
+/* Makes room for another one: the oldest of which nothing is left goes first, then the oldest that nothing
+ * needs. */
+static void make_room(struct job_rec *r)
+{
+	const struct ckpt *begin = beginning(r);
+	uint32_t keep = begin ? begin->number : 0;
+	struct ckpt_list *l = r->ckpts;
+
+	for (int pass = 0; pass < 2 && l->n >= CKPT_MAX; pass++)
+		for (uint32_t i = 0; i < l->n && l->n >= CKPT_MAX; i++)
+			if (!l->v[i].pinned && l->v[i].number != keep && (pass || is_gone(&l->v[i]))) {
+				remove_at(l, i);
+				break;
+			}
+}
+
+static struct ckpt *new_entry(struct job_rec *r, uint32_t attempt, const cJSON *d)
+{
+	const struct ckpt *begin = NULL;
+	const char *format = json_str_or(d, "format", "plain");
+	uint32_t nodes = r->att ? r->att->n_places : 1, number = ckpt_next_number(r), parent;
+	struct ckpt *c;
+
+	if (!r->ckpts)
+		r->ckpts = xcalloc(1, sizeof(*r->ckpts));
+	begin = r->att ? named_by(r, r->att->resumed_from, r->att->resumed_from_step) : NULL;
+	parent = begin ? begin->number : 0;
+	make_room(r);
+	r->ckpts->v = xreallocarray(r->ckpts->v, r->ckpts->n + 1, sizeof(*r->ckpts->v));
+	c = &r->ckpts->v[r->ckpts->n];
+	*c = (struct ckpt){.number = number,
+	                   .attempt = attempt,
+	                   .step = cJSON_IsNumber(cJSON_GetObjectItemCaseSensitive(d, "step"))
+	                               ? (int64_t)get_whole(d, "step")
+	                               : -1,
+	                   .name = xstrdup(json_str_or(d, "name", "?")),
+	                   .format = xstrdup(format),
+	                   .step_by = xstrdup(json_str_or(d, "step_by", "")),
+	                   .expected = expected_parts(r, format, nodes),
+	                   .nodes = nodes,
+	                   .parent = parent};
+	r->ckpts->n++;
+	return c;
+}
+
+static void fill_part(struct ckpt_part *p, uint32_t attempt, enum ckpt_state state, const cJSON *d)
+{
+	p->attempt = attempt;
+	p->node_rank = (uint32_t)get_whole(d, "node_rank");
+	p->seq = get_whole(d, "seq");
+	p->size_bytes = get_whole(d, "size_bytes");
+	p->files = (uint32_t)get_whole(d, "files");
+	p->state = state;
+	p->held = state == CKPT_COPYING ||
+	          (state == CKPT_VERIFIED && !cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(d, "held")));
+	rec_set(&p->digest, json_str_or(d, "digest", NULL));
+	rec_set(&p->uri, json_str_or(d, "uri", NULL));
+	rec_set(&p->text, json_str_or(d, "text", NULL));
+}
+
+int ckpt_apply_part(struct job_rec *r, uint32_t attempt, const cJSON *d, struct err *e)
+{
+	uint32_t number = (uint32_t)get_whole(d, "number");
+	enum ckpt_state state = find_state(json_str_or(d, "state", NULL));
+	const char *node = json_str_or(d, "node", NULL);
+	struct ckpt *c = ckpt_find(r, number);
+	struct ckpt_part *p;
+	uint64_t v;
+
+	if (!state || !node || !*node || (!c && number != ckpt_next_number(r)))
+		return err_set(e, ERR_INTERNAL, "checkpoint: no such number, no node or an unknown state");
+	if (!c)
+		c = new_entry(r, attempt, d);
+	p = part_of(c, node);
+	if (!p) {
+		c->parts = xreallocarray(c->parts, c->n_parts + 1, sizeof(*c->parts));
+		p = &c->parts[c->n_parts++];
+		*p = (struct ckpt_part){.node = xstrdup(node)};
+	}
+	fill_part(p, attempt, state, d);
+	v = get_whole(d, "at_us");
+	c->at_us = v > c->at_us ? v : c->at_us;
+	v = get_whole(d, "save_ms");
+	c->save_ms = v > c->save_ms ? v : c->save_ms;
+	v = get_whole(d, "shards");
+	c->shards = v > c->shards ? (uint32_t)v : c->shards;
+	if (json_str_or(d, "loss", NULL))
+		rec_set(&c->loss, json_str_or(d, "loss", NULL));
+	c->dirty = 1;
+	return 0;
+}
+
+static void change_parts(struct ckpt *c, enum ckpt_state state, const char *text)
+{
+	for (uint32_t i = 0; i < c->n_parts; i++) {
+		c->parts[i].state = state;
+		c->parts[i].held = 0;
+		rec_set(&c->parts[i].text, text);
+	}
+}
+
+int ckpt_apply_change(struct job_rec *r, const cJSON *d, struct err *e)
+{
+	struct ckpt *c = ckpt_find(r, (uint32_t)get_whole(d, "number"));
+	const cJSON *pinned = cJSON_GetObjectItemCaseSensitive(d, "pinned"),
+	            *aside = cJSON_GetObjectItemCaseSensitive(d, "set_aside");
+	enum ckpt_state state = find_state(json_str_or(d, "state", NULL));
+
+	if (!c)
+		return err_set(e, ERR_INTERNAL, "checkpoint_changed: no checkpoint of that number");
+	if (cJSON_IsBool(pinned))
+		c->pinned = !!cJSON_IsTrue(pinned);
+	if (cJSON_IsBool(aside))
+		c->set_aside = !!cJSON_IsTrue(aside);
+	if (state == CKPT_TORN || state == CKPT_GONE)
+		change_parts(c, state, json_str_or(d, "text", NULL));
+	c->dirty = 1;
+	return 0;
+}
+
+void ckpt_node_lost(struct job_rec *r, const char *node)
+{
+	for (uint32_t i = 0; r->ckpts && i < r->ckpts->n; i++) {
+		struct ckpt *c = &r->ckpts->v[i];
+		struct ckpt_part *p = part_of(c, node);
+
+		if (!p || !p->held)
+			continue;
+		p->held = 0;
+		c->dirty = 1;
+		if (p->state == CKPT_COPYING) {
+			p->state = CKPT_GONE;
+			rec_set(&p->text, "its node was lost");
+		}
+	}
+}
+
+/* ---- retention ------------------------------------------------------------------------------- */
+
+uint32_t ckpt_surplus(const struct job_rec *r, uint32_t keep_last, int ends, uint32_t out[CKPT_MAX])
+{
+	const struct ckpt *begin = ends ? NULL : beginning(r);
+	uint32_t kept = 0, n = 0;
+
+	for (uint32_t i = r->ckpts ? r->ckpts->n : 0; i-- > 0;) {
+		const struct ckpt *c = &r->ckpts->v[i];
+		int good = ckpt_is_complete(c) && ckpt_is_verified(c) && !c->set_aside;
+
+		if (good && kept < (keep_last ? keep_last : 1)) {
+			kept++;
+			continue;
+		}
+		/* Before the newest verified one, others may still become it. */
+		if (is_gone(c) || c->pinned || c == begin || (c->set_aside && !ends) || (!kept && !c->set_aside))
+			continue;
+		out[n++] = c->number;
+	}
+	return n;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+static char *text_or_empty(const char *s)
+{
+	return (char *)(uintptr_t)(s ? s : ""); /* rows borrow texts */
+}
+
+void ckpt_row(const struct job_rec *r, const struct ckpt *c, struct checkpoint_row *out)
+{
+	*out = (struct checkpoint_row){.job = r->id,
+	                               .number = c->number,
+	                               .attempt = c->attempt,
+	                               .step = c->step,
+	                               .name = text_or_empty(c->name),
+	                               .format = text_or_empty(c->format),
+	                               .step_by = text_or_empty(c->step_by),
+	                               .at_us = c->at_us,
+	                               .save_ms = c->save_ms,
+	                               .loss = c->loss,
+	                               .shards = c->shards,
+	                               .expected = c->expected,
+	                               .nodes = c->nodes,
+	                               .parent = c->parent,
+	                               .complete = (uint8_t)ckpt_is_complete(c),
+	                               .pinned = c->pinned,
+	                               .set_aside = c->set_aside};
+}
+
+void ckpt_part_row(const struct job_rec *r, const struct ckpt *c, uint32_t part,
+                   struct checkpoint_part_row *out)
+{
+	const struct ckpt_part *p = &c->parts[part];
+
+	*out = (struct checkpoint_part_row){.job = r->id,
+	                                    .number = c->number,
+	                                    .part = part,
+	                                    .node = text_or_empty(p->node),
+	                                    .node_rank = p->node_rank,
+	                                    .attempt = p->attempt,
+	                                    .seq = p->seq,
+	                                    .state = text_or_empty(ckpt_state_name(p->state)),
+	                                    .held = p->held,
+	                                    .digest = text_or_empty(p->digest),
+	                                    .uri = text_or_empty(p->uri),
+	                                    .size_bytes = p->size_bytes,
+	                                    .files = p->files,
+	                                    .text = p->text};
+}
+
+int ckpt_from_row(struct job_rec *r, const struct checkpoint_row *row)
+{
+	struct ckpt *c;
+
+	if (row->number < ckpt_next_number(r))
+		return -1;
+	if (!r->ckpts)
+		r->ckpts = xcalloc(1, sizeof(*r->ckpts));
+	r->ckpts->v = xreallocarray(r->ckpts->v, r->ckpts->n + 1, sizeof(*r->ckpts->v));
+	c = &r->ckpts->v[r->ckpts->n++];
+	*c = (struct ckpt){.number = row->number,
+	                   .attempt = row->attempt,
+	                   .step = row->step,
+	                   .name = xstrdup(row->name ? row->name : ""),
+	                   .format = xstrdup(row->format ? row->format : ""),
+	                   .step_by = xstrdup(row->step_by ? row->step_by : ""),
+	                   .loss = row->loss ? xstrdup(row->loss) : NULL,
+	                   .at_us = row->at_us,
+	                   .save_ms = row->save_ms,
+	                   .shards = row->shards,
+	                   .expected = row->expected,
+	                   .nodes = row->nodes,
+	                   .parent = row->parent,
+	                   .pinned = row->pinned,
+	                   .set_aside = row->set_aside};
+	return 0;
+}
+
+int ckpt_part_from_row(struct job_rec *r, const struct checkpoint_part_row *row)
+{
+	struct ckpt *c = ckpt_find(r, row->number);
+	enum ckpt_state state = find_state(row->state);
+	struct ckpt_part *p;
+
+	if (!c || !state || row->part != c->n_parts)
+		return -1;
+	c->parts = xreallocarray(c->parts, c->n_parts + 1, sizeof(*c->parts));
+	p = &c->parts[c->n_parts++];
+	*p = (struct ckpt_part){.node = xstrdup(row->node ? row->node : ""),
+	                        .node_rank = row->node_rank,
+	                        .attempt = row->attempt,
+	                        .seq = row->seq,
+	                        .state = state,
+	                        .held = row->held,
+	                        .size_bytes = row->size_bytes,
+	                        .files = row->files};
+	rec_set(&p->digest, row->digest);
+	rec_set(&p->uri, row->uri);
+	rec_set(&p->text, row->text);
+	return 0;
+}

@@ -1,0 +1,106 @@
+/*
+ * ckpt: the checkpoints of a job, as the nodes report them while it runs: which are complete, which one an
+ * attempt begins with, which are no longer needed. Pure; only events change the list (event.h).
+ *
+ * A checkpoint has a part for each node that wrote some of it. It is complete when it has as many whole parts
+ * as its program names (shards), else as many as those before it. A part is usable where it was verified
+ * outside of its node, or on its own node.
+ *
+ * Candidates of an attempt are those that the attempt before it left, the newest first, then the one that
+ * attempt had begun with, and older ones in the same way. What another line of attempts left never counts.
+ */
+#ifndef HEARTH_CONTROLLER_RECORD_CKPT_H
+#define HEARTH_CONTROLLER_RECORD_CKPT_H
+
+#include <cjson/cJSON.h>
+
+#include "common/base/err.h"
+#include "common/net/wire_msg.h"
+#include "store/base/rows.h"
+
+#define CKPT_MAX     64 /* of a job; the oldest that nothing needs goes first */
+#define CKPT_PIN_MAX 32 /* pinned ones of a job */
+
+struct job_rec;
+struct text;
+
+struct ckpt_part {
+	char *node, *digest, *uri, *text;
+	uint32_t node_rank, attempt, files;
+	uint64_t seq, size_bytes; /* (attempt, seq): the agent's name for it */
+	enum ckpt_state state;
+	uint8_t held; /* its node has a copy */
+};
+
+struct ckpt {
+	uint32_t number, attempt;
+	int64_t step; /* -1 unknown */
+	char *name, *format, *step_by, *loss;
+	uint64_t at_us, save_ms;
+	uint32_t shards, expected, nodes, parent; /* store/base/columns.h */
+	uint8_t pinned, set_aside, dirty;         /* dirty: its rows are to be written */
+	struct ckpt_part *parts;
+	uint32_t n_parts;
+};
+
+struct ckpt_list {
+	struct ckpt *v; /* by number */
+	uint32_t n;
+	uint8_t rewrite; /* one was removed: all rows are to be written */
+};
+
+/* Nodes of an attempt by rank. NULL: a node that is not known yet, which has no copy. */
+struct ckpt_nodes {
+	const char *const *names;
+	uint32_t n;
+};
+
+void ckpt_list_free(struct ckpt_list *l);
+struct ckpt *ckpt_find(const struct job_rec *r, uint32_t number); /* NULL unknown */
+const char *ckpt_state_name(enum ckpt_state s);
+int ckpt_is_complete(const struct ckpt *c);
+/* All parts that are there are verified. */
+int ckpt_is_verified(const struct ckpt *c);
+
+/* ---- what an attempt begins with ------------------------------------------------------------- */
+
+/* Reads job_rec.begins: "attempt:2@1200", or "attempt:2" (step -1). -1: the specification decides. */
+int begins_parse(const char *text, uint32_t *attempt, int64_t *step);
+/* The newest checkpoint of that attempt and step (-1: any); NULL none. One that is whole is preferred. */
+const struct ckpt *ckpt_of(const struct job_rec *r, uint32_t attempt, int64_t step);
+/* The first candidate after the present attempt; NULL none. */
+const struct ckpt *ckpt_first(const struct job_rec *r);
+/* The next candidate after c; NULL none. */
+const struct ckpt *ckpt_before(const struct job_rec *r, const struct ckpt *c);
+/* 1: rank `rank` of n nodes gets that part. */
+int ckpt_gives(const struct ckpt *c, uint32_t part, uint32_t rank, uint32_t n);
+/* 1: an attempt on these nodes can begin with it; 0: why not. */
+int ckpt_usable(const struct ckpt *c, const struct ckpt_nodes *on, struct text *why);
+/* The newest candidate that is usable, with a step of at most max_step (INT64_MAX: any). on NULL: the nodes
+ * of the present attempt, other nodes for those that are lost. */
+const struct ckpt *ckpt_newest(const struct job_rec *r, int64_t max_step, const struct ckpt_nodes *on);
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+/* The number of the checkpoint that a report belongs to; 0: it is a new one. */
+uint32_t ckpt_match(const struct job_rec *r, const struct wm_checkpoint_report *m, const char *node);
+uint32_t ckpt_next_number(const struct job_rec *r);
+int ckpt_apply_part(struct job_rec *r, uint32_t attempt, const cJSON *d, struct err *e);
+int ckpt_apply_change(struct job_rec *r, const cJSON *d, struct err *e);
+/* The node is lost: what only it held is gone. */
+void ckpt_node_lost(struct job_rec *r, const char *node);
+
+/* ---- retention ------------------------------------------------------------------------------- */
+
+/* Numbers of those that are no longer needed, at most CKPT_MAX. ends: the job ends. */
+uint32_t ckpt_surplus(const struct job_rec *r, uint32_t keep_last, int ends, uint32_t out[CKPT_MAX]);
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+void ckpt_row(const struct job_rec *r, const struct ckpt *c, struct checkpoint_row *out); /* borrows */
+void ckpt_part_row(const struct job_rec *r, const struct ckpt *c, uint32_t part,
+                   struct checkpoint_part_row *out); /* borrows */
+int ckpt_from_row(struct job_rec *r, const struct checkpoint_row *row);
+int ckpt_part_from_row(struct job_rec *r, const struct checkpoint_part_row *row);
+
+#endif

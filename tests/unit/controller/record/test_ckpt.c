@@ -1,0 +1,269 @@
+/* Checkpoints of a job: which parts make one whole, which attempt begins with which, what a lost node takes
+ * along, what retention removes, and the bound of the list. */
+#include "controller/record/ckpt.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/json.h"
+#include "common/base/text.h"
+#include "common/base/xalloc.h"
+#include "controller/record/event.h"
+#include "controller/record/rec.h"
+#include "tests/lib/tap.h"
+
+static struct job_rec r;
+
+static void post(enum event_type t, uint32_t attempt, const char *data)
+{
+	cJSON *d = cJSON_Parse(data);
+	struct err e;
+
+	if (!d || event_apply(&r, t, attempt, 1000, d, &e) < 0)
+		tap_bail("%s %s: %s", event_name(t), data, d ? e.text : "no JSON");
+	cJSON_Delete(d);
+}
+
+static void place(uint32_t attempt, const char *begins, const char *nodes)
+{
+	char *text = xasprintf("{\"epoch\":%u,\"nodes\":[%s]%s%s}", attempt, nodes, *begins ? "," : "", begins);
+
+	if (r.att) {
+		r.att->state = ATT_ENDED;
+		r.status = JOB_QUEUED;
+	}
+	post(EV_PLACED, attempt, text);
+	free(text);
+}
+
+#define A "{\"node\":\"a\",\"ranks\":1}"
+#define B "{\"node\":\"b\",\"ranks\":1}"
+#define C "{\"node\":\"c\",\"ranks\":1}"
+
+static void begin(void)
+{
+	rec_fini(&r);
+	r = (struct job_rec){.id = 7};
+	post(EV_SUBMITTED, 0, "{\"status\":\"queued\",\"owner\":\"ada\"}");
+}
+
+static void part(uint32_t number, uint32_t attempt, int step, const char *node, int rank, const char *state,
+                 int shards)
+{
+	char *text = xasprintf("{\"number\":%u,\"step\":%d,\"name\":\"step-%d\",\"format\":\"plain\",\"node\":"
+	                       "\"%s\",\"node_rank\":%d,\"seq\":%u,\"state\":\"%s\",\"shards\":%d}",
+	                       number, step, step, node, rank, number, state, shards);
+
+	post(EV_CHECKPOINT, attempt, text);
+	free(text);
+}
+
+static int newest(int64_t max_step)
+{
+	const struct ckpt *c = ckpt_newest(&r, max_step, NULL);
+
+	return c ? (int)c->step : -1;
+}
+
+static void test_parts(void)
+{
+	begin();
+	place(1, "", A "," B);
+	part(1, 1, 10, "a", 0, "verified", 2);
+	ok(!ckpt_is_complete(&r.ckpts->v[0]), "one of two shards: not complete");
+	is_int(newest(INT64_MAX), -1, "no attempt begins with it");
+	part(1, 1, 10, "b", 1, "copying", 0);
+	ok(ckpt_is_complete(&r.ckpts->v[0]), "both shards: complete");
+	is_int(newest(INT64_MAX), -1, "both nodes need both shards, and only b has its own");
+	part(1, 1, 10, "b", 1, "verified", 0);
+	is_int(newest(INT64_MAX), 10, "verified shards reach every node");
+	is_int(r.ckpts->v[0].n_parts, 2, "a newer state adds no part");
+
+	begin();
+	place(1, "", A "," B);
+	part(1, 1, 10, "a", 0, "verified", 0);
+	ok(ckpt_is_complete(&r.ckpts->v[0]),
+	   "the first checkpoint without shards is complete with what is there");
+	part(1, 1, 10, "b", 1, "verified", 0);
+	part(2, 1, 20, "b", 1, "verified", 0);
+	ok(!ckpt_is_complete(&r.ckpts->v[1]), "later ones need a part of each node that wrote those before");
+	is_int(newest(INT64_MAX), 10, "the incomplete one is passed over");
+	part(2, 1, 20, "a", 0, "verified", 0);
+	is_int(newest(INT64_MAX), 20, "then it is the newest");
+	is_int(newest(15), 10, "a greatest step is respected");
+	part(3, 1, 30, "a", 0, "torn", 0);
+	is_int(newest(INT64_MAX), 20, "a torn one is passed over");
+}
+
+static void test_lineage(void)
+{
+	const struct ckpt *c;
+
+	begin();
+	place(1, "", A);
+	part(1, 1, 10, "a", 0, "verified", 0);
+	part(2, 1, 20, "a", 0, "verified", 0);
+	place(2, "\"resumed_from\":\"attempt:1\",\"resumed_from_step\":10", A);
+	is_int(newest(INT64_MAX), 10,
+	       "an attempt that left nothing: what it began with, not what it had left behind");
+	part(3, 2, 12, "a", 0, "verified", 0);
+	part(4, 2, 14, "a", 0, "copying", 0);
+	is_int(newest(INT64_MAX), 14, "a copy on the same node is enough");
+	c = ckpt_before(&r, ckpt_first(&r));
+	is_int(c->step, 12, "the one before it");
+	c = ckpt_before(&r, c);
+	is_int(c->step, 10, "then the one that its attempt began with");
+	ok(!ckpt_before(&r, c), "and nothing older");
+	post(EV_CHECKPOINT_CHANGED, 0, "{\"number\":4,\"set_aside\":true}");
+	is_int(newest(INT64_MAX), 12, "one that was set aside is passed over");
+	post(EV_CHECKPOINT_CHANGED, 0, "{\"number\":3,\"state\":\"torn\",\"text\":\"damaged\"}");
+	is_int(newest(INT64_MAX), 10, "so is one that could not be restored");
+	place(3, "", A);
+	is_int(newest(INT64_MAX), -1, "an attempt from the start leaves all of them behind");
+	is_int(ckpt_of(&r, 1, 20)->number, 2, "a user still finds each step");
+}
+
+static void test_lost(void)
+{
+	begin();
+	place(1, "", A);
+	part(1, 1, 10, "a", 0, "verified", 0);
+	part(2, 1, 20, "a", 0, "copying", 0);
+	is_int(newest(INT64_MAX), 20, "while its node lives the copy there counts");
+	post(EV_NODE_LOST, 1, "{\"node_rank\":0}");
+	is_int(newest(INT64_MAX), 10, "a lost node takes along what only it held");
+	is_int(r.ckpts->v[1].parts[0].state, CKPT_GONE, "which is gone");
+	is_int(r.ckpts->v[0].parts[0].held, 0, "the other copy is outside of the node only");
+}
+
+static void test_places(void)
+{
+	static const char *const moved[] = {"c", "b"}, *const one[] = {"a"};
+	struct ckpt_nodes two = {moved, 2}, single = {one, 1};
+	TEXT(why);
+
+	begin();
+	place(1, "", A "," B);
+	part(1, 1, 10, "a", 0, "verified", 0);
+	part(1, 1, 10, "b", 1, "copying", 0);
+	ok(ckpt_usable(&r.ckpts->v[0], &two, &why), "rank 1 stays on b, whose own copy it needs");
+	ok(!ckpt_usable(&r.ckpts->v[0], &single, &why), "another number of nodes: every node needs all parts");
+	like(why.at, "only node b", "the reason names the node that has the copy");
+	ok(ckpt_gives(&r.ckpts->v[0], 1, 1, 2) && !ckpt_gives(&r.ckpts->v[0], 0, 1, 2),
+	   "a node gets the part of its rank");
+	ok(ckpt_gives(&r.ckpts->v[0], 0, 0, 1) && ckpt_gives(&r.ckpts->v[0], 1, 0, 1), "a single node gets both");
+	begin();
+	place(1, "", A "," B);
+	part(1, 1, 10, "b", 1, "verified", 0);
+	ok(ckpt_gives(&r.ckpts->v[0], 0, 0, 2), "a node that wrote nothing gets the first part");
+}
+
+static void test_match(void)
+{
+	char name[] = "step-10", none[] = "";
+	struct wm_checkpoint_report m = {.job = 7,
+	                                 .attempt = 1,
+	                                 .seq = 5,
+	                                 .step = 10,
+	                                 .name = name,
+	                                 .format = none,
+	                                 .step_by = none,
+	                                 .digest = none,
+	                                 .uri = none,
+	                                 .text = none};
+
+	begin();
+	place(1, "", A "," B);
+	is_int(ckpt_match(&r, &m, "a"), 0, "the first report is a new checkpoint");
+	part(1, 1, 10, "a", 0, "copying", 0);
+	m.seq = 1;
+	is_int(ckpt_match(&r, &m, "a"), 1, "its number again is the same part");
+	m.seq = 9;
+	is_int(ckpt_match(&r, &m, "b"), 1, "the same step of another node is another part");
+	is_int(ckpt_match(&r, &m, "a"), 0, "the same step once more of the same node is a new checkpoint");
+	m.step = -1;
+	is_int(ckpt_match(&r, &m, "b"), 0, "without a step nothing is put together");
+}
+
+static const char *surplus(uint32_t keep, int ends)
+{
+	static char text[200];
+	uint32_t v[CKPT_MAX], n = ckpt_surplus(&r, keep, ends, v);
+
+	text[0] = '\0';
+	for (uint32_t i = n; i-- > 0;)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%u", *text ? " " : "", v[i]);
+	return text;
+}
+
+static void test_retention(void)
+{
+	begin();
+	place(1, "", A);
+	for (uint32_t i = 1; i <= 6; i++)
+		part(i, 1, (int)i * 10, "a", 0, i == 6 ? "copying" : "verified", 0);
+	is_str(surplus(3, 0), "1 2", "the newest three that are verified stay, and a newer one");
+	is_str(surplus(0, 0), "1 2 3 4", "the last verified one always stays");
+	post(EV_CHECKPOINT_CHANGED, 0, "{\"number\":1,\"pinned\":true}");
+	post(EV_CHECKPOINT_CHANGED, 0, "{\"number\":2,\"set_aside\":true}");
+	post(EV_CHECKPOINT_CHANGED, 0, "{\"number\":5,\"set_aside\":true}");
+	is_str(surplus(1, 0), "3", "pinned ones stay, and those set aside while the job goes on");
+	is_str(surplus(1, 1), "2 3 5", "at its end those set aside go");
+	place(2, "\"resumed_from\":\"attempt:1\",\"resumed_from_step\":30", A);
+	is_str(surplus(1, 0), "", "what an attempt begins with stays");
+	post(EV_CHECKPOINT_CHANGED, 0, "{\"number\":3,\"state\":\"gone\"}");
+	is_str(surplus(1, 1), "2 5", "what is gone is not removed again");
+}
+
+static void test_bound(void)
+{
+	begin();
+	place(1, "", A);
+	for (uint32_t i = 1; i <= CKPT_MAX; i++)
+		part(i, 1, (int)i, "a", 0, "verified", 0);
+	post(EV_CHECKPOINT_CHANGED, 0, "{\"number\":1,\"pinned\":true}");
+	post(EV_CHECKPOINT_CHANGED, 0, "{\"number\":9,\"state\":\"gone\"}");
+	part(CKPT_MAX + 1, 1, 1000, "a", 0, "verified", 0);
+	is_int(r.ckpts->n, CKPT_MAX, "the list has a bound");
+	ok(!ckpt_find(&r, 9) && ckpt_find(&r, 2), "what is gone leaves it first");
+	part(CKPT_MAX + 2, 1, 1001, "a", 0, "verified", 0);
+	ok(ckpt_find(&r, 1) && !ckpt_find(&r, 2), "then the oldest that is not pinned");
+	ok(r.ckpts->rewrite, "its rows are written again");
+}
+
+static void refused(enum event_type t, const char *data, const char *what)
+{
+	cJSON *d = cJSON_Parse(data);
+	struct err e;
+
+	ok(event_apply(&r, t, 1, 1000, d, &e) < 0, "%s", what);
+	cJSON_Delete(d);
+}
+
+static void test_refused(void)
+{
+	begin();
+	refused(EV_CHECKPOINT, "{\"number\":1,\"node\":\"a\",\"state\":\"verified\"}",
+	        "a part without an attempt is refused");
+	place(1, "", A);
+	refused(EV_CHECKPOINT, "{\"number\":2,\"node\":\"a\",\"state\":\"verified\"}",
+	        "a number that does not follow is refused");
+	refused(EV_CHECKPOINT, "{\"number\":1,\"state\":\"verified\"}", "a part of no node is refused");
+	refused(EV_CHECKPOINT, "{\"number\":1,\"node\":\"a\",\"state\":\"fine\"}", "an unknown state is refused");
+	refused(EV_CHECKPOINT_CHANGED, "{\"number\":1}", "an unknown checkpoint does not change");
+	ok(!r.ckpts, "nothing has changed");
+}
+
+int main(void)
+{
+	test_parts();
+	test_lineage();
+	test_lost();
+	test_places();
+	test_match();
+	test_retention();
+	test_bound();
+	test_refused();
+	rec_fini(&r);
+	return tap_done();
+}

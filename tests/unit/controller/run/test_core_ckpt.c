@@ -1,0 +1,225 @@
+/* Checkpoints that nodes report: the record, its events and rows; reports that come twice, late or from
+ * another epoch; the loss; a controller that starts again. */
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
+#include "store/read/query.h"
+#include "tests/lib/golden.h"
+#include "tests/lib/tap.h"
+#include "tests/lib/world.h"
+
+#define TWO                                                                                                  \
+	"{\"name\": \"two\", \"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"resources\": "               \
+	"{\"instances\": 2, \"gpus_per_instance\": 1}}"
+
+static const char digest[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+struct report {
+	uint32_t attempt, shards;
+	uint64_t seq, size;
+	int64_t step;
+	uint8_t state;
+	const char *uri;
+};
+
+static void report(struct world *w, uint64_t id, const char *node, const struct report *r)
+{
+	char name[40], format[] = "plain", by[] = "name", empty[] = "", hex[sizeof digest];
+	char *uri = xstrdup(r->uri ? r->uri : "");
+	struct wm_checkpoint_report m = {.job = id,
+	                                 .attempt = r->attempt,
+	                                 .epoch = r->attempt,
+	                                 .seq = r->seq,
+	                                 .step = r->step,
+	                                 .name = name,
+	                                 .format = format,
+	                                 .step_by = by,
+	                                 .state = r->state,
+	                                 .shards = r->shards,
+	                                 .size_bytes = r->size,
+	                                 .files = 1,
+	                                 .digest = hex,
+	                                 .uri = uri,
+	                                 .at_us = 1800000000000000u,
+	                                 .save_ms = 1500,
+	                                 .text = empty};
+
+	memcpy(hex, digest, sizeof hex);
+	snprintf(name, sizeof name, "step-%lld", (long long)r->step);
+	world_msg(w, node, 0, WM_CHECKPOINT_REPORT, &m);
+	world_turn(w);
+	free(uri);
+}
+
+static void start(struct world *w, uint64_t id, uint32_t attempt)
+{
+	const char *const nodes[] = {"a", "b"};
+
+	for (int i = 0; i < 2; i++)
+		world_launch(w, nodes[i], id, attempt, LAUNCH_READY, 0, NULL);
+	for (uint32_t i = 0; i < 2; i++) {
+		world_launch(w, nodes[i], id, attempt, LAUNCH_RUNNING, 0, NULL);
+		world_rank(w, nodes[i], id, attempt, i, PS_RUNNING, 0, 0, NULL);
+	}
+}
+
+static struct world *make(uint64_t seed, uint64_t *id)
+{
+	struct world *w = world_create(seed);
+
+	world_agent_up(w, "a", 1, 4);
+	world_agent_up(w, "b", 1, 4);
+	*id = world_submit(w, TWO);
+	start(w, *id, 1);
+	return w;
+}
+
+static cJSON *list_of(struct world *w, uint64_t id)
+{
+	struct err e;
+
+	return store_checkpoints_json(w->reader, id, &e);
+}
+
+static char *json_of(struct world *w, uint64_t id)
+{
+	cJSON *list = list_of(w, id);
+	char *text = json_text(list);
+
+	cJSON_Delete(list);
+	return text;
+}
+
+static unsigned count_events(struct world *w, uint64_t id, const char *type)
+{
+	struct err e;
+	cJSON *all = store_events_json(w->reader, id, 0, 1000, &e);
+	const cJSON *one;
+	unsigned n = 0;
+
+	cJSON_ArrayForEach (one, cJSON_GetObjectItem(all, "events"))
+		n += strcmp(cJSON_GetStringValue(cJSON_GetObjectItem(one, "type")), type) == 0;
+	cJSON_Delete(all);
+	return n;
+}
+
+static void loss(struct world *w, uint64_t id, int64_t step, double value)
+{
+	struct wm_metrics m = {.job = id, .attempt = 1, .epoch = 1, .seq = (uint64_t)step};
+
+	wire_strv_add(&m.names, "loss");
+	wire_u32v_add(&m.name_ix, 0);
+	wire_u32v_add(&m.ranks, 0);
+	m.steps.n = m.values.n = m.times.n = 1;
+	m.steps.v = &step;
+	m.values.v = &value;
+	m.times.v = (uint64_t[]){1};
+	core_agent_msg(w->core, "a", 0, WM_METRICS, 0, wire_copy(WM_METRICS, &m));
+	world_turn(w);
+	free(m.names.v[0]);
+	free(m.names.v);
+	free(m.name_ix.v);
+	free(m.ranks.v);
+}
+
+static void test_record(void)
+{
+	uint64_t id;
+	struct world *w = make(1, &id);
+	char *text;
+
+	loss(w, id, 9, 0.75);
+	loss(w, id, 11, 0.5);
+	world_forget(w);
+	report(w, id, "a",
+	       &(struct report){
+	           .attempt = 1, .seq = 1, .size = 100, .step = 10, .state = CKPT_COPYING, .shards = 2});
+	is_int(world_count(w, "a", WM_ACK), 1, "a report is acknowledged");
+	report(w, id, "b",
+	       &(struct report){.attempt = 1, .seq = 1, .size = 50, .step = 10, .state = CKPT_COPYING});
+	report(w, id, "a",
+	       &(struct report){.attempt = 1,
+	                        .seq = 1,
+	                        .size = 100,
+	                        .step = 10,
+	                        .state = CKPT_VERIFIED,
+	                        .uri = "file:///share/7"});
+	text = json_of(w, id);
+	is_str(text,
+	       "[{\"step\":10,\"at\":\"2027-01-15T08:00:00.000000Z\",\"attempt\":1,\"save_s\":1.5,\"loss\":0.75,"
+	       "\"size_bytes\":150,\"digest\":"
+	       "\"b320e85978db05134003a2914eebddd8d3b8726818f2e2c679e1898c721562a9\",\"shards\":2,\"places\":["
+	       "{\"uri\":\"file:///share/7\",\"state\":\"verified\"},{\"node\":\"a\",\"state\":\"verified\"},"
+	       "{\"node\":\"b\",\"state\":\"copying\"}],\"complete\":true,\"pinned\":false,\"set_aside\":false,"
+	       "\"step_by\":\"name\"}]",
+	       "the list has the entry, with the last loss up to its step");
+	free(text);
+	is_int(count_events(w, id, "checkpoint"), 3, "each state of a part has an event");
+	report(w, id, "a",
+	       &(struct report){.attempt = 1,
+	                        .seq = 1,
+	                        .size = 100,
+	                        .step = 10,
+	                        .state = CKPT_VERIFIED,
+	                        .uri = "file:///share/7"});
+	is_int(count_events(w, id, "checkpoint"), 3, "the same report again has none");
+	report(w, id, "a",
+	       &(struct report){.attempt = 2, .seq = 2, .size = 1, .step = 11, .state = CKPT_COPYING});
+	report(w, id, "c",
+	       &(struct report){.attempt = 1, .seq = 2, .size = 1, .step = 11, .state = CKPT_COPYING});
+	is_int(count_events(w, id, "checkpoint"), 3, "reports of another epoch or node change nothing");
+	world_restart(w);
+	is_int(job_find(w->core, id)->r.ckpts->n, 1, "a controller that starts again has the list");
+	is_int(job_find(w->core, id)->r.ckpts->v[0].n_parts, 2, "with its parts");
+	world_end_well(w);
+}
+
+static void test_refused(void)
+{
+	uint64_t id;
+	struct world *w = make(2, &id);
+
+	report(w, id, "a", &(struct report){.attempt = 1, .seq = 1, .step = 1, .state = 9});
+	report(w, id, "a",
+	       &(struct report){.attempt = 1, .seq = 1, .step = 1, .state = CKPT_VERIFIED, .uri = "http://x"});
+	report(w, id, "a",
+	       &(struct report){.attempt = 1, .seq = 1, .step = INT64_C(1) << 60, .state = CKPT_COPYING});
+	is_int(count_events(w, id, "checkpoint"), 0, "unknown states, places and steps are refused");
+	for (uint64_t i = 1; i <= 40; i++)
+		report(w, id, "a",
+		       &(struct report){.attempt = 1, .seq = i, .step = (int64_t)i, .state = CKPT_COPYING});
+	is_int(count_events(w, id, "checkpoint"), 30, "a job that reports too many at once gets some left out");
+	world_advance(w, 4000000);
+	report(w, id, "a", &(struct report){.attempt = 1, .seq = 50, .step = 50, .state = CKPT_COPYING});
+	is_int(count_events(w, id, "checkpoint"), 31, "later ones count again");
+	world_end_well(w);
+}
+
+static void test_bound(void)
+{
+	uint64_t id;
+	struct world *w = make(3, &id);
+	cJSON *list;
+
+	for (uint64_t i = 1; i <= 70; i++) {
+		report(w, id, "a",
+		       &(struct report){.attempt = 1, .seq = i, .step = (int64_t)i, .state = CKPT_COPYING});
+		world_advance(w, 3000000);
+		world_beat(w, "a");
+		world_beat(w, "b");
+	}
+	list = list_of(w, id);
+	is_int(cJSON_GetArraySize(list), CKPT_MAX, "the rows have the bound of the list");
+	cJSON_Delete(list);
+	world_end_well(w);
+}
+
+int main(void)
+{
+	test_record();
+	test_refused();
+	test_bound();
+	return tap_done();
+}
