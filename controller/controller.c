@@ -183,6 +183,11 @@ static void io_metrics_ack(const char *node, uint64_t job, uint32_t attempt, uin
 	server_metrics_ack(c->server, node, job, attempt, seq);
 }
 
+static int io_checkpoints(uint64_t job, const struct store_checkpoints *to, void *arg, struct err *e)
+{
+	return store_checkpoints(((struct controller *)arg)->reader, job, to, e);
+}
+
 static int io_job_row(uint64_t job, struct job_row *out, void *arg, struct err *e)
 {
 	struct controller *c = arg;
@@ -469,6 +474,7 @@ static int make_core(struct controller *c, struct err *e)
 	    .checkpoint_steps = io_checkpoint_steps,
 	    .metrics_ack = io_metrics_ack,
 	    .job_row = io_job_row,
+	    .checkpoints = io_checkpoints,
 	    .fingerprint = io_fingerprint,
 	    .arg = c,
 	};

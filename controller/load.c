@@ -338,8 +338,8 @@ static void resume_active(struct core *c, struct cjob *j)
 		return;
 	}
 	/* References matter only when an order to prepare must be sent again. */
-	if (resolve_refs(c, j->act->spec, &j->act->inputs, NULL, &e) < 0 ||
-	    begins_resolve(c, j, a->resumed_from, j->act->spec, &j->act->resume, &e) < 0)
+	if (resolve_refs(c, j->act->spec, &j->act->inputs, &e) < 0 ||
+	    begins_again(c, j, j->act->spec, &j->act->begin, &e) < 0)
 		log_warn("event=reference_gone job=%" PRIu64 " text=\"%s\"", j->r.id, e.text);
 	j->act->rt = xcalloc(a->n_places, sizeof(*j->act->rt));
 	for (uint32_t i = 0; i < a->n_places; i++) {

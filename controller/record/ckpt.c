@@ -46,6 +46,36 @@ static void free_entry(struct ckpt *c)
 	free(c->loss);
 }
 
+static char *dup_text(const char *s)
+{
+	return s ? xstrdup(s) : NULL;
+}
+
+struct ckpt *ckpt_copy(const struct ckpt *c)
+{
+	struct ckpt *k = xmemdup(c, sizeof(*c));
+
+	k->name = dup_text(c->name);
+	k->format = dup_text(c->format);
+	k->step_by = dup_text(c->step_by);
+	k->loss = dup_text(c->loss);
+	k->parts = xmemdup(c->parts, c->n_parts * sizeof(*c->parts));
+	for (uint32_t i = 0; i < c->n_parts; i++) {
+		k->parts[i].node = dup_text(c->parts[i].node);
+		k->parts[i].digest = dup_text(c->parts[i].digest);
+		k->parts[i].uri = dup_text(c->parts[i].uri);
+		k->parts[i].text = dup_text(c->parts[i].text);
+	}
+	return k;
+}
+
+void ckpt_free(struct ckpt *c)
+{
+	if (c)
+		free_entry(c);
+	free(c);
+}
+
 void ckpt_list_free(struct ckpt_list *l)
 {
 	if (!l)

@@ -56,6 +56,8 @@ struct ckpt_nodes {
 };
 
 void ckpt_list_free(struct ckpt_list *l);
+struct ckpt *ckpt_copy(const struct ckpt *c);
+void ckpt_free(struct ckpt *c);                                   /* a copy; NULL fine */
 struct ckpt *ckpt_find(const struct job_rec *r, uint32_t number); /* NULL unknown */
 const char *ckpt_state_name(enum ckpt_state s);
 int ckpt_is_complete(const struct ckpt *c);

@@ -172,7 +172,9 @@ static int check_owner(struct core *c, const struct request *rq, const char *uri
 static int check_refs(struct core *c, const struct request *rq, struct err *e)
 {
 	const struct job_spec *s = rq->spec;
-	struct strv inputs = {0}, resume = {0};
+	const struct ckpt_nodes any = {NULL, 0};
+	struct beginning begin = {0};
+	struct strv inputs = {0};
 	int rc;
 
 	for (size_t i = 0; i < s->n_inputs; i++) {
@@ -184,9 +186,11 @@ static int check_refs(struct core *c, const struct request *rq, struct err *e)
 	}
 	if (s->resume_job && check_owner(c, rq, s->resume_job, "resume_from", e) < 0)
 		return -1;
-	rc = resolve_refs(c, s, &inputs, &resume, e);
+	rc = resolve_refs(c, s, &inputs, e);
+	if (rc == 0)
+		rc = resolve_resume(c, s, &any, &begin, e);
 	strv_fini(&inputs);
-	strv_fini(&resume);
+	beginning_fini(&begin);
 	return rc;
 }
 

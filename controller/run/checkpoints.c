@@ -189,11 +189,11 @@ void checkpoint_pin(struct core *c, struct cjob *j, uint32_t number, int pinned,
 	job_post(c, j, EV_CHECKPOINT_CHANGED, d);
 }
 
-void checkpoint_set_aside(struct core *c, struct cjob *j, uint32_t number, const char *text)
+void checkpoint_set_aside(struct core *c, struct cjob *j, uint32_t number, int aside, const char *text)
 {
 	cJSON *d = change_of(j, number, text);
 
-	cJSON_AddTrueToObject(d, "set_aside");
+	cJSON_AddBoolToObject(d, "set_aside", aside);
 	job_post(c, j, EV_CHECKPOINT_CHANGED, d);
 }
 
@@ -203,4 +203,25 @@ void checkpoint_torn(struct core *c, struct cjob *j, uint32_t number, const char
 
 	json_add_str(d, "state", ckpt_state_name(CKPT_TORN));
 	job_post(c, j, EV_CHECKPOINT_CHANGED, d);
+}
+
+void checkpoint_passed(struct core *c, struct cjob *j, const struct ckpt *k, const char *why)
+{
+	cJSON *d = change_of(j, k->number, why);
+
+	json_add_u64(d, "attempt", k->attempt);
+	job_post(c, j, EV_CHECKPOINT_PASSED, d);
+}
+
+void checkpoint_not_restored(struct core *c, struct cjob *j, const char *node, const char *text)
+{
+	const struct beginning *b = &j->act->begin;
+	const struct ckpt *k = b->ckpt && b->job == j->r.id ? ckpt_find(&j->r, b->ckpt->number) : NULL;
+	char *why;
+
+	if (!k)
+		return;
+	why = xasprintf("node %s could not restore it: %.900s", node, text);
+	checkpoint_torn(c, j, k->number, why);
+	free(why);
 }

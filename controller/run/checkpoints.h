@@ -14,8 +14,12 @@
 void on_checkpoint(struct core *c, struct cnode *n, uint64_t id, const struct wm_checkpoint_report *m);
 /* Posts what has changed; text says why. */
 void checkpoint_pin(struct core *c, struct cjob *j, uint32_t number, int pinned, const char *text);
-void checkpoint_set_aside(struct core *c, struct cjob *j, uint32_t number, const char *text);
+void checkpoint_set_aside(struct core *c, struct cjob *j, uint32_t number, int aside, const char *text);
 void checkpoint_torn(struct core *c, struct cjob *j, uint32_t number, const char *text);
+/* Posts that an attempt does not begin with it. */
+void checkpoint_passed(struct core *c, struct cjob *j, const struct ckpt *k, const char *why);
+/* A node could not restore what its attempt begins with. */
+void checkpoint_not_restored(struct core *c, struct cjob *j, const char *node, const char *text);
 /* Notes a loss that a program reported; step -1: none. */
 void checkpoint_loss(struct active *a, int64_t step, double value);
 

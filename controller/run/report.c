@@ -21,6 +21,7 @@
 #include "controller/record/states.h"
 #include "controller/record/verdict.h"
 #include "controller/run/attempt.h"
+#include "controller/run/checkpoints.h"
 #include "controller/run/rsh.h"
 #include "controller/run/stale.h"
 #include "controller/share/alloc.h"
@@ -168,6 +169,11 @@ static void save_phases(struct core *c, struct cjob *j, const struct cnode *n,
 	cJSON_Delete(list);
 }
 
+static int not_restored(const struct cjob *j, const struct wm_launch_report *m)
+{
+	return j->act->begin.ckpt && strcmp(m->phase, LAUNCH_PHASE_RESTORE) == 0;
+}
+
 static void launch_state(struct core *c, struct cjob *j, struct cnode *n, const struct place_rec *p,
                          const struct wm_launch_report *m)
 {
@@ -178,7 +184,8 @@ static void launch_state(struct core *c, struct cjob *j, struct cnode *n, const 
 	json_add_str(d, "node", n->name);
 	if (m->state == LAUNCH_FAILED) {
 		json_add_str(d, "class", state_name(STATE_CLASS, m->cls == RC_NONE ? RC_UNKNOWN : m->cls));
-		if (is_infrastructure(m->cls) || m->cls == RC_NONE)
+		/* A damaged checkpoint does not blame the node. */
+		if ((is_infrastructure(m->cls) || m->cls == RC_NONE) && !not_restored(j, m))
 			cJSON_AddTrueToObject(d, "culprit");
 	}
 	if (ended_by_node(m))
@@ -190,6 +197,8 @@ static void launch_state(struct core *c, struct cjob *j, struct cnode *n, const 
 	if (job_post(c, j, event_of(m->state), d) < 0)
 		return;
 	log_info("%s", line.at);
+	if (m->state == LAUNCH_FAILED && not_restored(j, m))
+		checkpoint_not_restored(c, j, n->name, m->text);
 	if (p->culprit && m->state == LAUNCH_FAILED)
 		node_health_note(c, n, HEALTH_LAUNCH, m->text);
 	place_rt(j, p)->progress_us = now_boot(c);

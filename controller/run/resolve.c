@@ -6,8 +6,9 @@
  * changes nothing, and an attempt from the start leaves all older checkpoints unused. A requeue may choose
  * another beginning: the start, or a step that any attempt left.
  *
- * The checkpoint is the whole folder. hearthd does not choose a step in it: only the program knows which
- * files belong to the newest complete checkpoint. hearthd looks for a step only when a user asks for one.
+ * The checkpoint is one entry of the job's list (record/ckpt.h), the newest that can be used. A job without a
+ * list has the folders that its attempts left after their ends: the whole folder then, because only the
+ * program knows which files in it belong together. hearthd looks for a step there only when a user asks.
  *
  * The beginning is settled when the previous attempt has ended, since only then all of its checkpoints are
  * registered. The record (job_rec.begins) holds it until the next attempt is placed.
@@ -28,6 +29,7 @@
 #include "common/tree/steps.h"
 #include "controller/record/checkpoint.h"
 #include "controller/record/rec.h"
+#include "controller/run/checkpoints.h"
 #include "controller/state/core_state.h"
 #include "controller/state/jobs.h"
 
@@ -143,13 +145,27 @@ static int not_found(struct search *s, struct err *e)
 	               far.at);
 }
 
-static int find_step(struct core *c, uint64_t job, int64_t step, struct left *l, struct err *e)
+/* Adds the steps of a job's list, for the message. */
+static void add_listed(const struct job_rec *r, struct steps *out)
+{
+	char name[24];
+
+	for (uint32_t i = 0; r->ckpts && i < r->ckpts->n; i++)
+		if (r->ckpts->v[i].step >= 0 && r->ckpts->v[i].step != out->want) {
+			snprintf(name, sizeof(name), "%" PRId64, r->ckpts->v[i].step);
+			steps_add(out, name, strlen(name));
+		}
+	steps_sort(out);
+}
+
+static int find_step(struct core *c, const struct job_rec *r, int64_t step, struct left *l, struct err *e)
 {
 	TEXT(blind);
 	struct search s = {.all = {.want = step}, .blind = &blind};
 	int rc;
 
-	while ((rc = find_newest(c, job, s.last ? s.last : UINT32_MAX, l, e)) == 0) {
+	add_listed(r, &s.all);
+	while ((rc = find_newest(c, r->id, s.last ? s.last : UINT32_MAX, l, e)) == 0) {
 		size_t needs = !hash_is_hex(l->parts[0].what) ? 0 : l->n < MANIFESTS_READ ? l->n : MANIFESTS_READ;
 
 		s.cut = s.manifests + needs > MANIFESTS_READ;
@@ -160,7 +176,7 @@ static int find_step(struct core *c, uint64_t job, int64_t step, struct left *l,
 		if (s.cut)
 			break;
 	}
-	if (s.cut || (rc < 0 && e->code == ERR_NOT_FOUND && s.last))
+	if (s.cut || (rc < 0 && e->code == ERR_NOT_FOUND && (s.last || s.all.n)))
 		rc = not_found(&s, e);
 	steps_fini(&s.all);
 	return rc;
@@ -179,33 +195,69 @@ static void give_parts(const struct left *l, struct strv *out)
 	}
 }
 
-static int resolve_resume(struct core *c, const struct job_spec *spec, struct strv *out, struct err *e)
+static void give_checkpoint(const struct ckpt *k, uint64_t job, uint32_t attempt, struct beginning *out)
 {
+	out->ckpt = ckpt_copy(k);
+	out->job = job;
+	out->attempt = attempt;
+	out->step = k->step;
+}
+
+/* Returns the newest checkpoint in a job's list that can be used, of that step if step >= 0; NULL none. */
+static const struct ckpt *listed(const struct job_rec *r, int64_t step, const struct ckpt_nodes *on,
+                                 struct text *why)
+{
+	for (uint32_t i = r->ckpts ? r->ckpts->n : 0; i-- > 0;) {
+		const struct ckpt *k = &r->ckpts->v[i];
+
+		if (step >= 0 ? k->step != step : k->set_aside)
+			continue;
+		text_clear(why);
+		if (ckpt_usable(k, on, why))
+			return k;
+	}
+	return NULL;
+}
+
+int resolve_resume(struct core *c, const struct job_spec *spec, const struct ckpt_nodes *on,
+                   struct beginning *out, struct err *e)
+{
+	const struct ckpt *k;
 	struct left l = {0};
+	struct cjob *of;
 	char kind[32];
 	uint64_t job;
+	TEXT(why);
 	int rc;
 
+	out->step = spec->resume_step;
 	if (!spec->resume_job)
 		return 0;
 	if (strncmp(spec->resume_job, "job:", 4) != 0) {
-		strv_add(out, spec->resume_job);
+		strv_add(&out->parts, spec->resume_job);
 		return 0;
 	}
-	if (parse_ref(spec->resume_job, "checkpoint", &job, kind, sizeof(kind), e) < 0 || !job_get(c, job, e))
+	if (parse_ref(spec->resume_job, "checkpoint", &job, kind, sizeof(kind), e) < 0 ||
+	    !(of = job_get(c, job, e)))
 		return err_wrap(e, "resume_from");
+	k = listed(&of->r, spec->resume_step, on, &why);
+	if (k) {
+		give_checkpoint(k, job, 0, out);
+		return 0;
+	}
 	rc = spec->resume_step < 0 ? find_newest(c, job, UINT32_MAX, &l, e)
-	                           : find_step(c, job, spec->resume_step, &l, e);
+	                           : find_step(c, &of->r, spec->resume_step, &l, e);
+	if (rc < 0 && !text_is_empty(&why))
+		err_set(e, ERR_CONFLICT, "its checkpoint cannot be used: %.800s", why.at);
 	if (rc < 0)
 		return err_wrap(e, "resume_from: %s%s", spec->resume_step < 0 ? "" : "the checkpoint of ",
 		                spec->resume_job);
-	give_parts(&l, out);
+	give_parts(&l, &out->parts);
 	left_fini(&l);
 	return 0;
 }
 
-int resolve_refs(struct core *c, const struct job_spec *spec, struct strv *inputs, struct strv *resume,
-                 struct err *e)
+int resolve_refs(struct core *c, const struct job_spec *spec, struct strv *inputs, struct err *e)
 {
 	char out[4096 + HASH_HEX_SIZE];
 
@@ -216,7 +268,7 @@ int resolve_refs(struct core *c, const struct job_spec *spec, struct strv *input
 			return err_wrap(e, "inputs.%s", spec->inputs[i].name);
 		strv_add(inputs, out);
 	}
-	return resume ? resolve_resume(c, spec, resume, e) : 0;
+	return 0;
 }
 
 /* ---- what an attempt begins with --------------------------------------------------------------- */
@@ -226,15 +278,52 @@ static char *begins_text(uint32_t attempt, int64_t step)
 	return step < 0 ? xasprintf("attempt:%u", attempt) : xasprintf("attempt:%u@%" PRId64, attempt, step);
 }
 
-/* Chooses the checkpoints of the last attempt, or its own beginning. */
-static int go_on(struct core *c, const struct cjob *j, char **out, struct err *e)
+/* Finds the first that can be used, from k on; an event names each that is passed over. What was set aside
+ * has an event already. */
+static const struct ckpt *choose_from(struct core *c, struct cjob *j, const struct ckpt *k,
+                                      const struct ckpt_nodes *on)
+{
+	for (; k; k = ckpt_before(&j->r, k)) {
+		TEXT(why);
+
+		if (ckpt_usable(k, on, &why))
+			return k;
+		if (!k->set_aside)
+			checkpoint_passed(c, j, k, why.at);
+	}
+	return NULL;
+}
+
+/* The nodes of the present attempt; others in the places of lost ones. */
+static void present_nodes(const struct attempt_rec *a, struct ckpt_nodes *out, const char ***names)
+{
+	*names = xcalloc(a ? a->n_places : 1, sizeof(**names));
+	*out = (struct ckpt_nodes){*names, a ? a->n_places : 0};
+	for (uint32_t i = 0; i < out->n; i++)
+		(*names)[i] = a->places[i].state == PLACE_LOST ? NULL : a->places[i].node;
+}
+
+/* Chooses the newest checkpoint of the last attempt that can be used; else the folder that it left; else its
+ * own beginning. */
+static int go_on(struct core *c, struct cjob *j, char **out, struct err *e)
 {
 	const struct attempt_rec *last = j->r.att;
+	struct ckpt_nodes on;
+	const struct ckpt *k;
+	const char **names;
 	struct left l = {0};
 	uint32_t attempt;
 	int64_t step;
-	int rc = find_newest(c, j->r.id, UINT32_MAX, &l, e);
+	int rc;
 
+	present_nodes(last, &on, &names);
+	k = choose_from(c, j, ckpt_first(&j->r), &on);
+	free(names);
+	if (k) {
+		*out = begins_text(k->attempt, k->step);
+		return 0;
+	}
+	rc = find_newest(c, j->r.id, UINT32_MAX, &l, e);
 	if (rc < 0 && e->code != ERR_NOT_FOUND)
 		return -1;
 	if (rc == 0 && l.attempt == j->r.attempts)
@@ -245,19 +334,39 @@ static int go_on(struct core *c, const struct cjob *j, char **out, struct err *e
 	return 0;
 }
 
-int begins_settle(struct core *c, const struct cjob *j, const char *asked, char **out, struct err *e)
+/* The user chooses a checkpoint that was set aside: it counts again. */
+static void take_back(struct core *c, struct cjob *j, const struct ckpt *k)
 {
+	if (k->set_aside)
+		checkpoint_set_aside(c, j, k->number, 0, "its step was asked for");
+}
+
+int begins_settle(struct core *c, struct cjob *j, const char *asked, char **out, struct err *e)
+{
+	const struct ckpt_nodes any = {NULL, 0};
+	const struct ckpt *k;
 	struct left l = {0};
 	char ref[REC_REF_SIZE];
 	uint64_t step;
+	TEXT(why);
 
 	*out = NULL;
 	if (!asked || FAULT("mistake.no_choice"))
 		return go_on(c, j, out, e);
 	if (strncmp(asked, "step:", 5) != 0 || str_parse_u64(asked + 5, &step) < 0 || step > INT64_MAX)
 		return 0; /* from the start */
-	if (find_step(c, j->r.id, (int64_t)step, &l, e) < 0)
+	k = listed(&j->r, (int64_t)step, &any, &why);
+	if (k) {
+		take_back(c, j, k);
+		*out = begins_text(k->attempt, (int64_t)step);
+		return 0;
+	}
+	if (find_step(c, &j->r, (int64_t)step, &l, e) < 0) {
+		if (!text_is_empty(&why))
+			err_set(e, ERR_CONFLICT, "the checkpoint of step %" PRIu64 " cannot be used: %.800s", step,
+			        why.at);
 		return err_wrap(e, "job %s", rec_ref(&j->r, ref));
+	}
 	*out = begins_text(l.attempt, (int64_t)step);
 	left_fini(&l);
 	return 0;
@@ -276,7 +385,8 @@ void begins_say(struct core *c, const struct cjob *j, const char *begins, struct
 		text_add(out, "goes on with the checkpoints of attempt %u", attempt);
 	} else {
 		/* Files at an output_uri may be from any attempt, and change. */
-		if (find_newest(c, j->r.id, attempt + 1, &l, &e) == 0 && strstr(l.parts[0].what, "://"))
+		if (!ckpt_of(&j->r, attempt, step) && find_newest(c, j->r.id, attempt + 1, &l, &e) == 0 &&
+		    strstr(l.parts[0].what, "://"))
 			text_add(out, "goes on from step %" PRId64 ", if it is in %.200s: hearthd does not look there",
 			         step, l.parts[0].what);
 		else
@@ -285,22 +395,68 @@ void begins_say(struct core *c, const struct cjob *j, const char *begins, struct
 	}
 }
 
-int begins_resolve(struct core *c, const struct cjob *j, const char *begins, const struct job_spec *spec,
-                   struct strv *out, struct err *e)
+/* Finds the folder that an attempt left, for each node. */
+static int left_by(struct core *c, const struct cjob *j, uint32_t attempt, int64_t step,
+                   struct beginning *out, struct err *e)
 {
 	struct left l = {0};
-	uint32_t attempt;
-	int64_t step;
 
-	if (begins_parse(begins, &attempt, &step) < 0)
-		return resolve_resume(c, spec, out, e);
+	out->attempt = attempt;
+	out->step = step;
 	if (find_newest(c, j->r.id, attempt + 1, &l, e) < 0)
 		return err_wrap(e, "what attempt %u left", attempt);
 	if (l.attempt != attempt) {
 		left_fini(&l);
 		return err_set(e, ERR_NOT_FOUND, "attempt %u has left no checkpoint", attempt);
 	}
-	give_parts(&l, out);
+	give_parts(&l, &out->parts);
 	left_fini(&l);
 	return 0;
+}
+
+int begins_resolve(struct core *c, struct cjob *j, const struct job_spec *spec, const struct ckpt_nodes *on,
+                   struct beginning *out, struct err *e)
+{
+	const struct ckpt *named, *k;
+	uint32_t attempt;
+	int64_t step;
+
+	if (begins_parse(j->r.begins, &attempt, &step) < 0)
+		return resolve_resume(c, spec, on, out, e);
+	named = ckpt_of(&j->r, attempt, step);
+	k = choose_from(c, j, named, on);
+	if (k) {
+		give_checkpoint(k, j->r.id, k->attempt, out);
+		return 0;
+	}
+	if (left_by(c, j, attempt, step, out, e) == 0)
+		return 0;
+	if (!named)
+		return -1;
+	out->attempt = 0; /* nothing of it is left: it starts as its first attempt did */
+	return resolve_resume(c, spec, on, out, e);
+}
+
+int begins_again(struct core *c, struct cjob *j, const struct job_spec *spec, struct beginning *out,
+                 struct err *e)
+{
+	const struct attempt_rec *a = j->r.att;
+	const struct ckpt *k;
+	struct ckpt_nodes on;
+	const char **names;
+	uint32_t attempt;
+	int64_t step;
+	int rc;
+
+	if (begins_parse(a->resumed_from, &attempt, &step) == 0) {
+		k = ckpt_of(&j->r, attempt, a->resumed_from_step);
+		if (!k)
+			return left_by(c, j, attempt, a->resumed_from_step, out, e);
+		give_checkpoint(k, j->r.id, attempt, out);
+		return 0;
+	}
+	present_nodes(a, &on, &names);
+	rc = resolve_resume(c, spec, &on, out, e);
+	free(names);
+	return rc;
 }

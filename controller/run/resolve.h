@@ -8,17 +8,22 @@
 #include "controller/state/jobs.h"
 #include "controller/state/node_table.h"
 
-/* Resolves the inputs and the checkpoint of a job. Both lists start empty. resume: one entry for each node
- * rank; ranks behind the last entry get the first one. NULL: not wanted. */
-int resolve_refs(struct core *c, const struct job_spec *spec, struct strv *inputs, struct strv *resume,
-                 struct err *e);
+/* Resolves the inputs of a job; the list starts empty. */
+int resolve_refs(struct core *c, const struct job_spec *spec, struct strv *inputs, struct err *e);
+/* Resolves `resume_from` of a specification. on: the nodes of the attempt. */
+int resolve_resume(struct core *c, const struct job_spec *spec, const struct ckpt_nodes *on,
+                   struct beginning *out, struct err *e);
 /* Settles the beginning of a job's next attempt, in the form of job_rec.begins. *out is malloc'ed; NULL: the
  * specification decides. asked: "start", "step:N", or NULL for the newest checkpoint. */
-int begins_settle(struct core *c, const struct cjob *j, const char *asked, char **out, struct err *e);
+int begins_settle(struct core *c, struct cjob *j, const char *asked, char **out, struct err *e);
 /* Adds words such as "goes on from step 6 of attempt 1". */
 void begins_say(struct core *c, const struct cjob *j, const char *begins, struct text *out);
-/* Fills out as resolve_refs fills resume, according to begins. */
-int begins_resolve(struct core *c, const struct cjob *j, const char *begins, const struct job_spec *spec,
-                   struct strv *out, struct err *e);
+/* Finds what an attempt on these nodes begins with: what job_rec.begins says, or an older candidate where
+ * that one cannot be used any more; an event names each that is passed over. */
+int begins_resolve(struct core *c, struct cjob *j, const struct job_spec *spec, const struct ckpt_nodes *on,
+                   struct beginning *out, struct err *e);
+/* The same for an attempt that has begun already, from its record. */
+int begins_again(struct core *c, struct cjob *j, const struct job_spec *spec, struct beginning *out,
+                 struct err *e);
 
 #endif

@@ -131,19 +131,28 @@ static const char *cause_of(const struct cjob *j)
 }
 
 /* Adds the beginning as data: "attempt:2", or the specification's resume_from, and the step. */
-static void add_begins(const struct cjob *j, const struct job_spec *spec, cJSON *d)
+static void add_begins(const struct active *a, cJSON *d)
 {
-	int64_t step = spec->resume_step;
 	char from[32];
-	uint32_t attempt;
 
-	if (begins_parse(j->r.begins, &attempt, &step) == 0) {
-		snprintf(from, sizeof(from), "attempt:%u", attempt);
-		json_add_str(d, "resumed_from", from);
-	} else {
-		json_add_str(d, "resumed_from", spec->resume_job);
-	}
-	cJSON_AddNumberToObject(d, "resumed_from_step", (double)step);
+	if (!a->begin.ckpt && !a->begin.parts.n)
+		return;
+	snprintf(from, sizeof(from), "attempt:%u", a->begin.attempt);
+	json_add_str(d, "resumed_from", a->begin.attempt ? from : a->spec->resume_job);
+	cJSON_AddNumberToObject(d, "resumed_from_step", (double)a->begin.step);
+}
+
+static int find_beginning(struct core *c, struct cjob *j, const struct sched_decision *dec, struct err *e)
+{
+	const char **names = xcalloc(dec->n ? dec->n : 1, sizeof(*names));
+	const struct ckpt_nodes on = {names, dec->n};
+	int rc;
+
+	for (uint32_t i = 0; i < dec->n; i++)
+		names[i] = node_by_id(c, dec->places[i].node)->name;
+	rc = begins_resolve(c, j, j->act->spec, &on, &j->act->begin, e);
+	free(names);
+	return rc;
 }
 
 /* Adds why it is the job's turn: words for people, and the passed job as data. */
@@ -187,8 +196,7 @@ void start_attempt(struct core *c, struct cjob *j, const struct sched_decision *
 	TEXT(where);
 
 	a = j->act = active_new(c, j, &e);
-	if (!a || resolve_refs(c, a->spec, &a->inputs, NULL, &e) < 0 ||
-	    begins_resolve(c, j, j->r.begins, a->spec, &a->resume, &e) < 0) {
+	if (!a || resolve_refs(c, a->spec, &a->inputs, &e) < 0 || find_beginning(c, j, dec, &e) < 0) {
 		cannot_start(c, j, &e);
 		return;
 	}
@@ -203,8 +211,7 @@ void start_attempt(struct core *c, struct cjob *j, const struct sched_decision *
 	add_turn(dec, d);
 	json_add_u64(d, "master_port", master_port(c, dec->places[0].node));
 	cost_placed(c, j, dec, d);
-	if (a->resume.n)
-		add_begins(j, a->spec, d);
+	add_begins(a, d);
 	cJSON_AddItemToObject(d, "nodes", nodes_json(c, a->spec, dec));
 	if (job_post(c, j, EV_PLACED, d) < 0) {
 		active_free(c, j);
@@ -265,6 +272,38 @@ static struct wire_shared *gang_of(struct cjob *j, struct err *e)
 	return j->act->gang;
 }
 
+/* Adds one part of the checkpoint that the attempt begins with. */
+static void add_part(struct wm_prepare *m, const struct beginning *b, const struct ckpt_part *p,
+                     const char *node)
+{
+	const char *uri = p->state == CKPT_VERIFIED && p->uri ? p->uri : "", *digest = p->digest ? p->digest : "";
+
+	if (!m->resume_digests.n)
+		m->resume_from = xstrdup(strcmp(uri, CKPT_URI_STORE) == 0 ? digest : uri);
+	wire_strv_add(&m->resume_digests, digest);
+	wire_strv_add(&m->resume_uris, uri);
+	if (p->held && strcmp(p->node, node) == 0 && !m->resume_local)
+		m->resume_local = xasprintf("%" PRIu64 ".%u", b->job, p->attempt);
+}
+
+static void add_resume(struct wm_prepare *m, const struct active *act, uint32_t rank, uint32_t n,
+                       const char *node)
+{
+	const struct beginning *b = &act->begin;
+	const struct ckpt *k = b->ckpt;
+
+	for (uint32_t i = 0; k && i < k->n_parts; i++)
+		if (ckpt_gives(k, i, rank, n))
+			add_part(m, b, &k->parts[i], node);
+	if (!k)
+		m->resume_from = xstrdup(b->parts.n ? b->parts.v[rank < b->parts.n ? rank : 0] : "");
+	m->resume_name = xstrdup(k ? k->name : "");
+	if (!m->resume_from)
+		m->resume_from = xstrdup("");
+	if (!m->resume_local)
+		m->resume_local = xstrdup("");
+}
+
 static void send_prepare(struct core *c, struct cjob *j, uint32_t place)
 {
 	const struct attempt_rec *a = j->r.att;
@@ -299,7 +338,7 @@ static void send_prepare(struct core *c, struct cjob *j, uint32_t place)
 	m.account = xstrdup(rec_account(&j->r));
 	m.job_name = xstrdup(j->r.name ? j->r.name : "");
 	m.bundle_digest = xstrdup(j->r.bundle ? j->r.bundle : "");
-	m.resume_from = xstrdup(act->resume.n ? act->resume.v[place < act->resume.n ? place : 0] : "");
+	add_resume(&m, act, place, a->n_places, p->node);
 	m.skip_steps = xstrdup("");
 	m.url = xstrdup(c->cfg.url);
 	m.job_token = xstrdup(job_token);

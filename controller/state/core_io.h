@@ -49,6 +49,8 @@ struct core_io {
 	/* A job's row as last committed, of jobs that have ended and of specifications that are not kept in
 	 * memory. ERR_NOT_FOUND. */
 	int (*job_row)(uint64_t job, struct job_row *out, void *arg, struct err *e);
+	/* The checkpoints of such a job. NULL: none is read. */
+	int (*checkpoints)(uint64_t job, const struct store_checkpoints *to, void *arg, struct err *e);
 	/* The fingerprint of a PEM certificate, as in tls_fingerprint. NULL: certificates are not compared
 	 * (tests). */
 	int (*fingerprint)(const char *pem, char out[33], void *arg, struct err *e);

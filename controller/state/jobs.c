@@ -58,6 +58,23 @@ void job_free(struct core *c, struct cjob *j)
 	free(j);
 }
 
+static void on_checkpoint_row(struct checkpoint_row *row, void *arg)
+{
+	ckpt_from_row(arg, row);
+}
+
+static void on_part_row(struct checkpoint_part_row *row, void *arg)
+{
+	ckpt_part_from_row(arg, row);
+}
+
+static int load_checkpoints(struct core *c, struct cjob *j, struct err *e)
+{
+	const struct store_checkpoints to = {on_checkpoint_row, on_part_row, &j->r};
+
+	return c->io.checkpoints ? c->io.checkpoints(j->r.id, &to, c->io.arg, e) : 0;
+}
+
 struct cjob *job_get(struct core *c, uint64_t id, struct err *e)
 {
 	struct cjob *j = job_find(c, id);
@@ -82,6 +99,10 @@ struct cjob *job_get(struct core *c, uint64_t id, struct err *e)
 		return NULL;
 	}
 	job_row_fini(&row);
+	if (load_checkpoints(c, j, e) < 0) {
+		job_free(c, j);
+		return NULL;
+	}
 	job_touch(c, j); /* the end of the turn frees it again */
 	return j;
 }
@@ -248,6 +269,13 @@ static void rsh_free(struct rsh *r)
 	free(r);
 }
 
+void beginning_fini(struct beginning *b)
+{
+	ckpt_free(b->ckpt);
+	strv_fini(&b->parts);
+	*b = (struct beginning){.step = -1};
+}
+
 void active_free(struct core *c, struct cjob *j)
 {
 	struct active *a = j->act;
@@ -267,7 +295,7 @@ void active_free(struct core *c, struct cjob *j)
 	wire_unshare(a->gang);
 	free(a->rt);
 	strv_fini(&a->inputs);
-	strv_fini(&a->resume);
+	beginning_fini(&a->begin);
 	strv_fini(&a->warnings);
 	free(a->losses);
 	free(a->upload_text);

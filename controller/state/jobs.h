@@ -41,13 +41,22 @@ struct loss_point {
 	uint64_t n; /* counts points; 0: none is here */
 };
 
+struct beginning {     /* of an attempt */
+	struct ckpt *ckpt; /* one of the list; a copy. NULL: parts */
+	uint64_t job;      /* whose checkpoint it is */
+	struct strv parts; /* a whole folder: digest or uri for each node rank */
+	uint32_t attempt;  /* that left it; 0: the specification names it, or nothing */
+	int64_t step;      /* -1 none */
+};
+void beginning_fini(struct beginning *b);
+
 struct active { /* of a job whose attempt has not ended, not stored */
 	struct job_spec *spec;
 	struct place_rt *rt;
 	struct rsh *rsh;
 	struct wire_shared *gang;        /* what all nodes get alike; NULL: not needed yet */
 	struct strv inputs;              /* digest or uri of each input, "" where the agent finds it */
-	struct strv resume;              /* what its node ranks begin with: refs.c */
+	struct beginning begin;          /* run/resolve.c */
 	struct strv warnings;            /* of agents, that have an event */
 	uint64_t go_us, end_us, kill_us; /* boot; 0 = not yet */
 	uint64_t placed_us;              /* boot: of the placement, or when this controller loaded the attempt */
@@ -101,7 +110,7 @@ struct cjob *job_due(struct core *c, uint64_t now_us); /* NULL none; taken out o
 uint64_t job_next_deadline(const struct core *c);
 void job_settle(struct core *c, uint64_t id); /* after its commit: frees what need not stay in memory */
 struct active *active_new(struct core *c, struct cjob *j,
-                          struct err *e); /* rt, inputs and resume are the caller's to fill */
+                          struct err *e); /* rt, inputs and begin are the caller's to fill */
 void active_free(struct core *c, struct cjob *j);
 struct place_rt *place_rt(const struct cjob *j, const struct place_rec *p);
 uint32_t place_index(const struct cjob *j, const struct place_rec *p);

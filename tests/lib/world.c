@@ -141,6 +141,11 @@ static int io_code_kept(uint64_t job, void *arg, struct err *e)
 	return store_check_kept(((struct world *)arg)->reader, job, STORE_BUNDLE, NULL, e);
 }
 
+static int io_checkpoints(uint64_t job, const struct store_checkpoints *to, void *arg, struct err *e)
+{
+	return store_checkpoints(((struct world *)arg)->reader, job, to, e);
+}
+
 static int io_job_row(uint64_t job, struct job_row *out, void *arg, struct err *e)
 {
 	return store_job_get(((struct world *)arg)->reader, job, out, e);
@@ -185,6 +190,7 @@ static void make_core(struct world *w)
 	                     .checkpoint_steps = io_steps,
 	                     .code_kept = io_code_kept,
 	                     .job_row = io_job_row,
+	                     .checkpoints = io_checkpoints,
 	                     .fingerprint = io_print,
 	                     .arg = w};
 	struct err e;

@@ -216,8 +216,140 @@ static void test_bound(void)
 	world_end_well(w);
 }
 
+/* ---- what the next attempt begins with --------------------------------------------------------- */
+
+static void verified(struct world *w, uint64_t id, const char *node, uint32_t attempt, uint64_t seq,
+                     int64_t step, const char *uri)
+{
+	report(w, id, node,
+	       &(struct report){
+	           .attempt = attempt, .seq = seq, .step = step, .size = 1, .state = CKPT_VERIFIED, .uri = uri});
+}
+
+static void requeue(struct world *w, uint64_t id, uint32_t attempt, const char *body)
+{
+	const char *const nodes[] = {"a", "b"};
+
+	world_request(w, REQ_REQUEUE, id, NULL, body);
+	ok(w->status == 200, "requeue of attempt %u", attempt);
+	for (uint32_t i = 0; i < 2; i++) {
+		world_rank(w, nodes[i], id, attempt, i, PS_EXITED, 0, 15, NULL);
+		world_launch(w, nodes[i], id, attempt, LAUNCH_ENDED, 0, NULL);
+	}
+	world_forget(w);
+	for (int i = 0; i < 2; i++)
+		world_launch(w, nodes[i], id, attempt, LAUNCH_CLEANED, 0, NULL);
+}
+
+/* What the node gets, as text: "STEP NAME LOCAL URI..." */
+static void begins(struct world *w, const char *node, const char *want, const char *what)
+{
+	struct sent *s = world_sent(w, node, WM_PREPARE);
+	const struct wm_prepare *m = s ? s->msg : NULL;
+	char text[400] = "none";
+
+	if (m)
+		snprintf(text, sizeof text, "%lld %s %s", (long long)m->resume_step, m->resume_name,
+		         *m->resume_local ? m->resume_local : "-");
+	for (uint32_t i = 0; m && i < m->resume_uris.n; i++)
+		snprintf(text + strlen(text), sizeof text - strlen(text), " %s",
+		         *m->resume_uris.v[i] ? m->resume_uris.v[i] : "-");
+	is_str(text, want, what);
+	sent_free(s);
+}
+
+static void test_begins(void)
+{
+	uint64_t id;
+	struct world *w = make(4, &id);
+
+	verified(w, id, "a", 1, 1, 10, "file:///s/a10");
+	verified(w, id, "b", 1, 1, 10, "blob:");
+	verified(w, id, "a", 1, 2, 20, "file:///s/a20");
+	requeue(w, id, 1, NULL);
+	begins(w, "a", "10 step-10 1.1 file:///s/a10", "a node begins with its own part, of which it has a copy");
+	begins(w, "b", "10 step-10 1.1 blob:", "the other node with its own");
+	is_int(count_events(w, id, "checkpoint_passed"), 1,
+	       "the newest one, which is not complete, has an event");
+	is_str(job_find(w->core, id)->r.att->resumed_from, "attempt:1", "the attempt is on record");
+	is_int(job_find(w->core, id)->r.att->resumed_from_step, 10, "and the step");
+	world_restart(w);
+	world_agent_up(w, "a", 1, 4);
+	begins(w, "a", "10 step-10 1.1 file:///s/a10", "a controller that starts again says the same");
+	world_agent_up(w, "b", 1, 4);
+	start(w, id, 2);
+	requeue(w, id, 2, NULL);
+	begins(w, "b", "10 step-10 1.1 blob:", "an attempt that left none: the same again");
+	start(w, id, 3);
+	verified(w, id, "a", 3, 1, 12, "file:///s/a12");
+	verified(w, id, "b", 3, 1, 12, "file:///s/b12");
+	requeue(w, id, 3, "{\"from_step\": 10}");
+	begins(w, "a", "10 step-10 1.1 file:///s/a10", "a step that the user asks for");
+	start(w, id, 4);
+	requeue(w, id, 4, NULL);
+	begins(w, "a", "10 step-10 1.1 file:///s/a10", "the work of attempt 3 is left behind then");
+	start(w, id, 5);
+	requeue(w, id, 5, "{\"from_start\": true}");
+	begins(w, "a", "-1  -", "from the start: with nothing");
+	world_request(w, REQ_REQUEUE, id, NULL, "{\"from_step\": 11}");
+	start(w, id, 6);
+	requeue(w, id, 6, "{\"from_step\": 11}");
+	is_str(world_status(w, id), "held", "a step that none has: held for a choice");
+	like(world_reason(w, id), "there are 10, 12, 20", "the reason has the steps that exist");
+	world_end_well(w);
+}
+
+static void finish(struct world *w, uint64_t id, uint32_t attempt)
+{
+	const char *const nodes[] = {"a", "b"};
+
+	for (uint32_t i = 0; i < 2; i++) {
+		world_rank(w, nodes[i], id, attempt, i, PS_EXITED, 0, 0, NULL);
+		world_launch(w, nodes[i], id, attempt, LAUNCH_ENDED, 0, NULL);
+	}
+	for (int i = 0; i < 2; i++)
+		world_launch(w, nodes[i], id, attempt, LAUNCH_CLEANED, 0, NULL);
+}
+
+static void test_other_job(void)
+{
+	uint64_t id, next;
+	struct world *w = make(5, &id);
+	char *spec;
+
+	verified(w, id, "a", 1, 1, 10, "file:///s/a10");
+	verified(w, id, "b", 1, 1, 10, "file:///s/b10");
+	verified(w, id, "a", 1, 2, 20, "file:///s/a20");
+	verified(w, id, "b", 1, 2, 20, "file:///s/b20");
+	finish(w, id, 1);
+	is_str(world_status(w, id), "completed", "the first job has ended");
+	world_forget(w);
+	spec =
+	    xasprintf("{\"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"resume_from\": \"job:%llu@10\"}",
+	              (unsigned long long)id);
+	next = world_submit(w, spec);
+	ok(next > 0, "another job names its step");
+	begins(w, "a", "10 step-10 1.1 file:///s/a10 file:///s/b10", "one node in place of two gets all parts");
+	free(spec);
+	spec = xasprintf("{\"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"resume_from\": \"job:%llu\"}",
+	                 (unsigned long long)id);
+	next = world_submit(w, spec);
+	begins(w, "a", "20 step-20 1.1 file:///s/a20 file:///s/b20", "without a step: the newest");
+	free(spec);
+	spec =
+	    xasprintf("{\"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"resume_from\": \"job:%llu@15\"}",
+	              (unsigned long long)id);
+	is_int(world_submit(w, spec), 0, "a step that it does not have is refused");
+	is_int(w->err.code, ERR_NOT_FOUND, "as not found");
+	like(w->err.text, "there are 10, 20", "the message has the steps that exist");
+	free(spec);
+	world_end_well(w);
+}
+
 int main(void)
 {
+	test_begins();
+	test_other_job();
 	test_record();
 	test_refused();
 	test_bound();
