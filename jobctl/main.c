@@ -20,8 +20,8 @@
 
 /* Verbs that are planned but not built; a message names them, so that they do not look like typing errors. */
 static const char *const later[] = {
-    "retry",   "checkpoint", "checkpoints", "node add",     "node check", "pools",  "pool", "ssh", "scp",
-    "forward", "attach",     "replay-loss", "replay-steps", "advise",     "report", "hook", NULL};
+    "retry",   "checkpoint", "node add",    "node check",   "pools",  "pool",   "ssh",  "scp",
+    "forward", "attach",     "replay-loss", "replay-steps", "advise", "report", "hook", NULL};
 
 static const struct arg_opt no_opts[] = {{NULL, 0, NULL, NULL}};
 

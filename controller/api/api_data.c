@@ -14,6 +14,7 @@
 #include "common/base/json.h"
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"
+#include "common/net/wire_msg.h"
 #include "common/tree/tree.h"
 #include "controller/api/api_jobs.h"
 #include "controller/api/download.h"
@@ -163,6 +164,40 @@ static int each_digest(struct io *io, uint64_t job, const char *kind, const char
 		                     : "job %2$" PRIu64 " has no %1$.64s",
 		               kind, job);
 	return rc;
+}
+
+struct stored_parts {
+	int (*fn)(const char *digest, void *arg);
+	void *arg;
+	int rc;
+};
+
+static void skip_entry(struct checkpoint_row *row, void *arg)
+{
+	(void)row;
+	(void)arg;
+}
+
+static void stored_part(struct checkpoint_part_row *row, void *arg)
+{
+	struct stored_parts *s = arg;
+
+	if (s->rc == 0 && row->digest && *row->digest && row->uri && strcmp(row->uri, CKPT_URI_STORE) == 0 &&
+	    row->state && strcmp(row->state, "verified") == 0)
+		s->rc = s->fn(row->digest, s->arg);
+}
+
+/* The same for the registered checkpoints of a job in hearthd's store. */
+static int each_stored_part(struct io *io, uint64_t job, int (*fn)(const char *digest, void *arg), void *arg,
+                            struct err *e)
+{
+	struct stored_parts s = {fn, arg, 0};
+	const struct store_checkpoints to = {skip_entry, stored_part, &s};
+
+	if (store_check_kept(io->reader, job, STORE_ARTIFACTS, "checkpoint", e) < 0 ||
+	    store_checkpoints(io->reader, job, &to, e) < 0)
+		return -1;
+	return s.rc;
 }
 
 static int keep_digest(const char *digest, void *arg)
@@ -345,7 +380,9 @@ static int blob_readable(struct call *c, struct io *io, struct err *e)
 		return err_set(e, ERR_INVALID, "job and kind must be given together");
 	if (c->who.role == ROLE_JOB && c->who.token_job != job)
 		return err_set(e, ERR_DENIED, "a job's token reads blobs of that job only");
-	rc = each_digest(io, job, kind, NULL, refers_to, &ref, e);
+	rc = strcmp(kind, "checkpoint") == 0 ? each_stored_part(io, job, refers_to, &ref, e) : 0;
+	if (rc == 0)
+		rc = each_digest(io, job, kind, NULL, refers_to, &ref, e);
 	if (rc == 0)
 		return err_set(e, ERR_NOT_FOUND, "this blob is not part of the %.64s of job %" PRIu64, kind, job);
 	return rc < 0 ? -1 : 0;

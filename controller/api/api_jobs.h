@@ -30,6 +30,8 @@ void api_job_metrics(struct call *c, struct io *io);
 void api_job_metric(struct call *c, struct io *io);
 void api_job_run(struct call *c, struct io *io);
 void api_job_spec(struct call *c, struct io *io);
+void api_job_checkpoints(struct call *c, struct io *io);
+void api_job_checkpoint(struct call *c, struct io *io);
 void api_job_artifacts(struct call *c, struct io *io);
 /* api_logs.c */
 void api_logs_list(struct call *c, struct io *io);

@@ -9,6 +9,7 @@
 #include "controller/api/api_jobs.h"
 #include "controller/api/thread.h"
 #include "controller/http/route.h"
+#include "controller/io/ask.h"
 #include "store/read/find.h"
 #include "store/read/query.h"
 
@@ -131,6 +132,36 @@ void api_job_run(struct call *c, struct io *io)
 	struct err e;
 
 	answer_list(c, "facts", store_run_info_json(io->reader, c->target_id, &e), &e);
+}
+
+void api_job_checkpoints(struct call *c, struct io *io)
+{
+	struct err e;
+	cJSON *o, *list = store_checkpoints_json(io->reader, c->target_id, &e);
+
+	if (!list) {
+		call_fail(c, &e);
+		return;
+	}
+	o = cJSON_CreateObject();
+	cJSON_AddItemToObject(o, "checkpoints", list);
+	call_json(c, 200, o);
+}
+
+void api_job_checkpoint(struct call *c, struct io *io)
+{
+	static const char *const keys[] = {"step", "pinned", NULL};
+	cJSON *body = route_body(c);
+	struct err e;
+
+	if (!body)
+		return;
+	if (json_check_keys(body, "", keys, &e) < 0) {
+		cJSON_Delete(body);
+		call_fail(c, &e);
+		return;
+	}
+	ask_send(c, io, ask_new(c, REQ_CHECKPOINT, body));
 }
 
 void api_job_artifacts(struct call *c, struct io *io)

@@ -62,6 +62,17 @@ static const struct {
      "status: after the change; text: what was done, or that it was already so"},
     {"JobChange", "priority:i? time:o? queue:s? notes:s? name:s? pinned:b? tags:o?",
      "time: seconds, or text such as 2h; a tag set to null is removed"},
+    {"CheckpointList", "checkpoints:a<Checkpoint>", NULL},
+    {"Checkpoint",
+     "step:i? at:t? attempt:i save_s:n loss:n? size_bytes:i digest:s shards:i places:a<CheckpointPlace> "
+     "complete:b pinned:b set_aside:b step_by:s",
+     "at: when it was complete; save_s: how long the program wrote it; loss: the last one up to that step; "
+     "digest: of its part, or of the digests of its parts; shards: parts that the program names, 0: it "
+     "says nothing; set_aside: a rollback left it behind; step_by: hearth.json, table, name or metric"},
+    {"CheckpointPlace", "node:s? uri:s? state:s",
+     "a copy on a node, or outside: file:// folder, blob:DIGEST in hearthd's store; state: copying, "
+     "verified, torn, gone"},
+    {"CheckpointChange", "step:i pinned:b", NULL},
     {"Stop", "grace_s:i?", NULL},
     {"Requeue", "from_start:b? from_step:i?",
      "from_start: start as the specification says, like the first attempt; from_step: resume at that "

@@ -16,6 +16,7 @@
  *   REQ_SUBMIT: spec, text, body: {bundle, run, hold, dry_run, spec_warnings}
  *   REQ_STOP: body: {grace_s?}
  *   REQ_SET: body: {priority?, time?, queue?, notes?, name?, pinned?, tags?: {k: v|null}}
+ *   REQ_CHECKPOINT: body: {step, pinned}
  *   REQ_CLONE: body: {set: {path: value}, hold} ; spec = changed spec of the clone
  *   REQ_WHY: -> {status, waits_for: [..], ahead, text}
  *   REQ_NODES: -> {nodes: [..]} with GPUs, CPUs, who holds them, beat age, load
@@ -50,6 +51,7 @@
 	R(REQ_RELEASE,       req_release,       ROLE_JOB,   RQ_CHANGES, "release a job")           \
 	R(REQ_SET,           req_set,           ROLE_JOB,   RQ_CHANGES, "change a job")            \
 	R(REQ_REQUEUE,       req_requeue,       ROLE_JOB,   RQ_CHANGES, "requeue a job")           \
+	R(REQ_CHECKPOINT,    req_checkpoint,    ROLE_USER,  RQ_CHANGES, "pin a checkpoint")        \
 	R(REQ_CLONE,         req_clone,         ROLE_USER,  RQ_ADDS,    "clone a job")             \
 	R(REQ_RM,            req_rm,            ROLE_USER,  RQ_CHANGES, "remove a job's data")     \
 	R(REQ_WHY,           req_why,           ROLE_JOB,   RQ_ASKS,    "explain")                 \

@@ -18,6 +18,7 @@
 #include "jobctl/client/job.h"
 #include "jobctl/client/ref.h"
 #include "jobctl/show/print.h"
+#include "jobctl/verbs/checkpoints.h"
 
 #define MEMBERS_NAMED 8 /* members that a message names */
 
@@ -237,6 +238,8 @@ static int fetch_it(struct ctx *c, uint64_t job, const cJSON *record, const char
                     const char *dir)
 {
 	unsigned got = 0;
+	if (args_has(&c->args, "step"))
+		return checkpoint_fetch(c, job, ref, dir);
 	int rc =
 	    strcmp(kind, "code") != 0 ? get_artifacts(c, job, ref, kind, dir, &got) : get_code(c, job, dir, &got);
 	if (rc || got)
@@ -256,6 +259,10 @@ static int exec_get(struct ctx *c)
 		known |= strcmp(*k, kind) == 0;
 	if (!known)
 		return ctx_fail(c, ERR_INVALID, "'%s': expected model, output, checkpoint or code", kind);
+	if (args_has(&c->args, "step") && (strcmp(kind, "checkpoint") != 0 || args_has(&c->args, "attempt")))
+		return ctx_fail(c, ERR_INVALID,
+		                "--step is for checkpoints, without --attempt: "
+		                "jobctl get JOB checkpoint --step N");
 	if (ref_resolve(c, c->args.operand[0], &job))
 		return -1;
 	cJSON *record = ctx_job(c, job);
@@ -284,6 +291,7 @@ static int exec_get(struct ctx *c)
 static const struct arg_opt get_opts[] = {
     {"force", 'f', NULL, "Write into a directory that is not empty"},
     {"attempt", 'a', "N", "Fetch what attempt N left (default: the newest that left it)"},
+    {"step", 's', "N", "Fetch the registered checkpoint of step N (jobctl checkpoints JOB)"},
     {NULL, 0, NULL, NULL}};
 const struct verb verbs_data[] = {
     {"get", "JOB model|output|checkpoint|code [DIR]", "Fetch what a job left", get_opts, 2, 3, exec_get},

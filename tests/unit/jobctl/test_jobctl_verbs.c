@@ -63,7 +63,7 @@ static void test_usage(void)
 	    "missing --nodes A,B or --count N; --to TIME or --for DURATION; --queue QUEUE or --maintenance");
 	jr_expect(NULL, "reserve add x --count 1 -m", 2, "",
 	          "reserve add: missing --to TIME or --for DURATION\n");
-	jr_expect(NULL, "checkpoints 3", 2, "", "not built yet");
+	jr_expect(NULL, "checkpoint 3", 2, "", "not built yet");
 	jr_expect(NULL, "--bogus ls", 2, "", "unknown option --bogus before the verb");
 	jr_expect(NULL, "ls --lmit 3", 2, "", "ls: unknown option --lmit (did you mean --limit?)");
 	jr_expect(NULL, "show", 2, "", "show: expected JOB");

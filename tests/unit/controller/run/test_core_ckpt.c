@@ -346,8 +346,37 @@ static void test_other_job(void)
 	world_end_well(w);
 }
 
+static void pin(struct world *w, uint64_t id, const char *body, int status, const char *what)
+{
+	world_request(w, REQ_CHECKPOINT, id, NULL, body);
+	ok(w->status == status, "%s: %d", what, w->status);
+}
+
+static void test_pins(void)
+{
+	uint64_t id;
+	struct world *w = make(6, &id);
+
+	verified(w, id, "a", 1, 1, 10, "file:///s/a10");
+	report(w, id, "a", &(struct report){.attempt = 1, .seq = 2, .step = 20, .state = CKPT_TORN});
+	pin(w, id, "{\"step\": 10, \"pinned\": true}", 200, "a pin");
+	ok(job_find(w->core, id)->r.ckpts->v[0].pinned, "is on record");
+	pin(w, id, "{\"step\": 10, \"pinned\": true}", 200, "the same again");
+	is_int(count_events(w, id, "checkpoint_changed"), 1, "has no event of its own");
+	pin(w, id, "{\"step\": 20, \"pinned\": true}", 404, "a torn one");
+	like(w->err.text, "it has 10", "the message has the complete ones");
+	pin(w, id, "{\"step\": 10}", 400, "a request without a choice");
+	pin(w, id, "{\"step\": 10, \"pinned\": false}", 200, "the end of a pin");
+	ok(!job_find(w->core, id)->r.ckpts->v[0].pinned, "is on record, too");
+	pin(w, id, "{\"step\": 10, \"pinned\": true}", 200, "a pin again");
+	finish(w, id, 1);
+	pin(w, id, "{\"step\": 10, \"pinned\": false}", 200, "the checkpoint of an ended job");
+	world_end_well(w);
+}
+
 int main(void)
 {
+	test_pins();
 	test_begins();
 	test_other_job();
 	test_record();

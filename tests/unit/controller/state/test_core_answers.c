@@ -48,6 +48,7 @@ static const struct {
     {REQ_INSTANCES, HTTP_GET, "/api/v1/instances"},
     {REQ_INSTANCE_SET, HTTP_POST, "/api/v1/instances"},
     {REQ_INSTANCE_RM, HTTP_DELETE, "/api/v1/instances/{name}"},
+    {REQ_CHECKPOINT, HTTP_PATCH, JOB "/checkpoints"},
     {REQ_BUDGETS, HTTP_GET, "/api/v1/budgets"},
     {REQ_BUDGET_SET, HTTP_POST, "/api/v1/budgets"},
     {REQ_BUDGET_RM, HTTP_DELETE, "/api/v1/budgets/{path*}"},
@@ -95,6 +96,26 @@ static void ask(struct world *w, enum request_op op, uint64_t job, const char *n
 {
 	world_request(w, op, job, node, body);
 	check(w, op, when);
+}
+
+static void report_checkpoint(struct world *w, uint64_t id)
+{
+	char name[] = "step-10", empty[] = "";
+	struct wm_checkpoint_report m = {.job = id,
+	                                 .attempt = 1,
+	                                 .epoch = 1,
+	                                 .seq = 1,
+	                                 .step = 10,
+	                                 .name = name,
+	                                 .format = empty,
+	                                 .step_by = empty,
+	                                 .state = CKPT_COPYING,
+	                                 .digest = empty,
+	                                 .uri = empty,
+	                                 .text = empty};
+
+	world_msg(w, "a", 0, WM_CHECKPOINT_REPORT, &m);
+	world_turn(w);
 }
 
 static void ask_all(struct world *w, const char *when)
@@ -147,6 +168,8 @@ static void test_jobs(void)
 	world_beat(w, "a");
 	why(w, id, "running");
 	ask_all(w, "while a job runs");
+	report_checkpoint(w, id);
+	ask(w, REQ_CHECKPOINT, id, NULL, "{\"step\": 10, \"pinned\": true}", "of a step");
 	ask(w, REQ_REQUEUE, id, NULL, NULL, "of one that runs");
 	why(w, id, "ending");
 	ask(w, REQ_STOP, id, NULL, "{\"grace_s\": 1}", "of one that runs");

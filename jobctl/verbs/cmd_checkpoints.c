@@ -1,0 +1,245 @@
+/*
+ * cmd_checkpoints: lists the checkpoints of a job, pins them, and fetches one.
+ */
+#include "jobctl/verbs/checkpoints.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/strutil.h"
+#include "common/base/text.h"
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
+#include "jobctl/client/bundle.h"
+#include "jobctl/client/job.h"
+#include "jobctl/client/ref.h"
+#include "jobctl/show/print.h"
+#include "jobctl/verbs/verbs.h"
+
+#define STORED "blob:"
+
+static int is_true(const cJSON *o, const char *key)
+{
+	return cJSON_IsTrue(jget(o, key)) != 0;
+}
+
+/* "complete", "pinned, torn": what decides whether an attempt can begin with it. */
+static void add_state(const cJSON *k, struct text *out)
+{
+	const cJSON *p;
+	int torn = 0, gone = 0, copying = 0;
+
+	cJSON_ArrayForEach (p, jget(k, "places")) {
+		const char *state = print_member(p, "state");
+
+		torn |= strcmp(state, "torn") == 0;
+		gone |= strcmp(state, "gone") == 0;
+		copying |= strcmp(state, "copying") == 0;
+	}
+	text_add(out, "%s",
+	         torn                      ? "torn"
+	         : gone                    ? "gone"
+	         : !is_true(k, "complete") ? "incomplete"
+	         : copying                 ? "copying"
+	                                   : "verified");
+	if (is_true(k, "pinned"))
+		text_join(out, ", ", "pinned");
+	if (is_true(k, "set_aside"))
+		text_join(out, ", ", "set aside");
+}
+
+static void add_places(const cJSON *k, struct text *out)
+{
+	const cJSON *p;
+
+	cJSON_ArrayForEach (p, jget(k, "places")) {
+		const char *uri = jtext(p, "uri");
+
+		if (uri && strncmp(uri, STORED, strlen(STORED)) == 0)
+			uri = "hearthd";
+		text_join(out, ", ", "%.200s", uri ? uri : print_member(p, "node"));
+	}
+}
+
+static void print_list(const cJSON *list)
+{
+	const char *const heads[] = {
+	    ">STEP", print_zone_head("COMPLETE"), ">ATTEMPT", ">SAVE", ">LOSS", ">SIZE", "STATE", "PLACES"};
+	struct table *t = table_create(heads, 8);
+	const cJSON *k;
+	char size[32];
+
+	cJSON_ArrayForEach (k, list) {
+		TEXT(state);
+		TEXT(places);
+
+		add_state(k, &state);
+		add_places(k, &places);
+		table_cell(t, print_member(k, "step"));
+		table_cell(t, print_time(jtext(k, "at")));
+		table_cell(t, print_member(k, "attempt"));
+		table_cellf(t, "%.1fs", print_number(k, "save_s"));
+		table_cell(t, print_member(k, "loss"));
+		table_cell(t, str_size((uint64_t)print_number(k, "size_bytes"), size, sizeof(size)));
+		table_cell(t, state.at);
+		table_cell(t, places.at);
+	}
+	if (table_rows(t))
+		table_print(t);
+	else
+		puts("No checkpoint is registered: hearthd lists them while a job runs.");
+	table_destroy(t);
+}
+
+static cJSON *get_list(struct ctx *c, uint64_t job)
+{
+	char *path = xasprintf("/jobs/%" PRIu64 "/checkpoints", job);
+	cJSON *answer = NULL;
+	int rc = ctx_get(c, "GET", path, NULL, &answer);
+
+	free(path);
+	return rc ? NULL : answer;
+}
+
+static int set_pin(struct ctx *c, uint64_t job, uint64_t step, int pinned)
+{
+	char *path = xasprintf("/jobs/%" PRIu64 "/checkpoints", job);
+	cJSON *body = cJSON_CreateObject(), *answer = NULL;
+	int rc;
+
+	cJSON_AddNumberToObject(body, "step", (double)step);
+	cJSON_AddBoolToObject(body, "pinned", pinned);
+	rc = ctx_get(c, "PATCH", path, body, &answer);
+	if (!rc && !ctx_show_json(c, answer))
+		printf("%s: %s\n", print_member(answer, "ref"), print_member(answer, "text"));
+	cJSON_Delete(answer);
+	cJSON_Delete(body);
+	free(path);
+	return rc ? -1 : 0;
+}
+
+static int exec_checkpoints(struct ctx *c)
+{
+	int pin = args_has(&c->args, "pin"), unpin = args_has(&c->args, "unpin");
+	uint64_t job, step = 0;
+	cJSON *answer;
+
+	if (pin && unpin)
+		return ctx_fail(c, ERR_INVALID, "--pin and --unpin: give one of them");
+	if (ref_resolve(c, c->args.operand[0], &job))
+		return -1;
+	if (pin || unpin) {
+		if (args_u64(&c->args, pin ? "pin" : "unpin", 0, UINT64_C(1) << 53, &step, &c->err))
+			return -1;
+		return set_pin(c, job, step, pin);
+	}
+	answer = get_list(c, job);
+	if (!answer)
+		return -1;
+	if (!ctx_show_json(c, answer))
+		print_list(jget(answer, "checkpoints"));
+	cJSON_Delete(answer);
+	return 0;
+}
+
+/* ---- get JOB checkpoint --step N ----------------------------------------------------------------- */
+
+/* Returns the newest complete checkpoint of the step, with a copy outside of its nodes; NULL none. */
+static const cJSON *find_step(const cJSON *list, double step)
+{
+	const cJSON *k, *best = NULL;
+
+	cJSON_ArrayForEach (k, list)
+		if (cJSON_IsNumber(jget(k, "step")) && print_number(k, "step") == step && is_true(k, "complete"))
+			best = k;
+	return best;
+}
+
+static void list_steps(const cJSON *list, struct text *out)
+{
+	const cJSON *k;
+
+	cJSON_ArrayForEach (k, list)
+		if (cJSON_IsNumber(jget(k, "step")) && is_true(k, "complete"))
+			text_join(out, ", ", "%.0f", print_number(k, "step"));
+}
+
+static int get_place(struct ctx *c, uint64_t job, const char *uri, const char *dir)
+{
+	char *query;
+	int rc;
+
+	if (strncmp(uri, STORED, strlen(STORED)) == 0) {
+		query = xasprintf("job=%" PRIu64 "&kind=checkpoint", job);
+		rc = bundle_download(c->client, uri + strlen(STORED), query, dir, &c->err);
+		free(query);
+		return rc;
+	}
+	if (strncmp(uri, "file://", 7) != 0)
+		return ctx_fail(c, ERR_UNSUPPORTED, "jobctl cannot fetch from %s; fetch it with another program",
+		                uri);
+	if (fs_mkdir_p(dir, 0755, &c->err))
+		return -1;
+	if (fs_copy_tree(uri + 7, dir, &c->err))
+		return err_wrap(&c->err, "it is at %s on the cluster's nodes", uri);
+	return 0;
+}
+
+static int get_places(struct ctx *c, uint64_t job, const cJSON *k, const char *dir)
+{
+	const cJSON *p;
+	unsigned n = 0, at = 0;
+	int rc = 0;
+
+	cJSON_ArrayForEach (p, jget(k, "places"))
+		n += jtext(p, "uri") != NULL;
+	cJSON_ArrayForEach (p, jget(k, "places")) {
+		char *to;
+
+		if (rc || !jtext(p, "uri"))
+			continue;
+		at++;
+		to = n > 1 ? xasprintf("%s/algo-%u", dir, at) : xstrdup(dir);
+		rc = get_place(c, job, jtext(p, "uri"), to);
+		free(to);
+	}
+	if (!n)
+		return ctx_fail(c, ERR_UNAVAILABLE,
+		                "the checkpoint of step %.0f is only on its nodes so far; try again when "
+		                "jobctl checkpoints shows it as verified",
+		                print_number(k, "step"));
+	return rc;
+}
+
+int checkpoint_fetch(struct ctx *c, uint64_t job, const char *ref, const char *dir)
+{
+	uint64_t step = 0;
+	cJSON *answer;
+	const cJSON *k;
+	TEXT(steps);
+	int rc;
+
+	if (args_u64(&c->args, "step", 0, UINT64_C(1) << 53, &step, &c->err))
+		return -1;
+	answer = get_list(c, job);
+	if (!answer)
+		return -1;
+	k = find_step(jget(answer, "checkpoints"), (double)step);
+	list_steps(jget(answer, "checkpoints"), &steps);
+	if (k)
+		rc = get_places(c, job, k, dir);
+	else
+		rc = ctx_fail(c, ERR_NOT_FOUND, "job %s has no complete checkpoint of step %" PRIu64 "%s%s", ref,
+		              step, text_is_empty(&steps) ? "" : "; it has ", steps.at);
+	cJSON_Delete(answer);
+	return rc;
+}
+
+static const struct arg_opt checkpoints_opts[] = {
+    {"pin", 0, "STEP", "Pin the checkpoint of that step: retention does not remove it"},
+    {"unpin", 0, "STEP", "End the pin of the checkpoint of that step"},
+    {NULL, 0, NULL, NULL}};
+const struct verb verbs_checkpoints[] = {
+    {"checkpoints", "JOB", "List the checkpoints of a job", checkpoints_opts, 1, 1, exec_checkpoints},
+    {NULL, NULL, NULL, NULL, 0, 0, NULL}};
