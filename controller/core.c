@@ -22,6 +22,7 @@
 #include "controller/run/attempt.h"
 #include "controller/run/checkpoints.h"
 #include "controller/run/decide.h"
+#include "controller/run/failures.h"
 #include "controller/run/report.h"
 #include "controller/run/rsh.h"
 #include "controller/share/alloc.h"
@@ -218,6 +219,9 @@ static void dispatch_message(struct core *c, struct cnode *n, uint16_t type, uin
 		break;
 	case WM_CHECKPOINT_REPORT:
 		on_checkpoint(c, n, id, msg);
+		break;
+	case WM_FAILURE_LINE:
+		on_failure_line(c, n, id, msg);
 		break;
 	case WM_RUN_INFO:
 		on_run_info(c, n, id, msg);

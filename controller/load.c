@@ -18,6 +18,7 @@
 #include "controller/core.h"
 #include "controller/record/cluster.h"
 #include "controller/record/cluster_rows.h"
+#include "controller/record/event.h"
 #include "controller/record/inventory.h"
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
@@ -190,6 +191,20 @@ static int on_checkpoint_part(const struct checkpoint_part_row *row, void *arg)
 	if (j && ckpt_part_from_row(&j->r, row) < 0)
 		log_error("event=row_refused job=%" PRIu64 " checkpoint=%u part=%u", row->job, row->number,
 		          row->part);
+	return 0;
+}
+
+/* Lines of failures are in no row: their events are applied again. */
+static int on_failure(uint64_t job, uint32_t attempt, uint64_t at_us, const char *data, void *arg)
+{
+	struct core *c = arg;
+	struct cjob *j = job_find(c, job);
+	cJSON *d = cJSON_Parse(data);
+	struct err e;
+
+	if (j && d && event_apply(&j->r, EV_FAILURE_LINE, attempt, at_us, d, &e) < 0)
+		log_warn("event=failure_line_refused job=%" PRIu64 " text=\"%s\"", job, e.text);
+	cJSON_Delete(d);
 	return 0;
 }
 
@@ -378,6 +393,8 @@ static int load_records(struct core *c, struct err *e)
 	                       .rank = on_rank,
 	                       .checkpoint = on_checkpoint,
 	                       .checkpoint_part = on_checkpoint_part,
+	                       .event = on_failure,
+	                       .event_type = "failure_line",
 	                       .node = on_node,
 	                       .token = on_token,
 	                       .idem = on_idem,

@@ -36,18 +36,16 @@ static int is_remark(const char *line, size_t n)
 	return 0;
 }
 
-static enum strength find_strength(const struct finding *f, const char *line, size_t n)
+int cause_strength(enum line_verdict v, const char *cls)
 {
-	switch (f->verdict) {
+	switch (v) {
 	case VERDICT_DRAIN:
 		return HARDWARE;
 	case VERDICT_MOVE:
 	case VERDICT_ROLLBACK:
 	case VERDICT_USER:
 	case VERDICT_REQUEUE:
-		if (is_remark(line, n))
-			return REMARK;
-		return strcmp(f->cls, "signal") == 0 ? SILENT_END : PROGRAM;
+		return strcmp(cls, "signal") == 0 ? SILENT_END : PROGRAM;
 	case VERDICT_RECORD:
 		return REMARK;
 	case VERDICT_SYMPTOM:
@@ -59,24 +57,25 @@ static enum strength find_strength(const struct finding *f, const char *line, si
 	return NOTHING;
 }
 
-int cause_consider(struct cause *c, const struct finding *f, const char *line, size_t n, uint64_t number)
+int cause_consider(struct cause *c, const struct line_finding *f, const char *line, size_t n, uint64_t number)
 {
-	enum strength s;
+	int s = cause_strength(f->verdict, f->cls);
 
 	if (n > sizeof(c->line))
 		n = sizeof(c->line);
-	s = find_strength(f, line, n);
-	if ((int)s <= c->strength)
+	if (s > REMARK && s < HARDWARE && is_remark(line, n))
+		s = REMARK;
+	if (s <= c->strength)
 		return 0;
 	c->finding = *f;
-	c->strength = (int)s;
+	c->strength = s;
 	c->number = number;
 	c->n = n;
 	memcpy(c->line, line, n);
 	return 1;
 }
 
-const char *verdict_meaning(enum verdict v)
+const char *verdict_meaning(enum line_verdict v)
 {
 	static const char *const meanings[N_VERDICT] = {
 	    [VERDICT_UNKNOWN] = "unknown",

@@ -12,17 +12,21 @@
 
 #include "common/classify/table.h"
 
+/* How strong a finding is; 0: it says nothing. */
+int cause_strength(enum line_verdict v, const char *cls);
+
 struct cause {
-	struct finding finding; /* cls NULL: no line yet */
+	struct line_finding finding; /* cls NULL: no line yet */
 	int strength;
 	uint64_t number; /* of the line */
 	size_t n;        /* bytes of the line that are stored */
 	char line[CLASSIFY_LINE_MAX];
 };
 /* Stores the line when it is a stronger cause than those before. Returns whether it is. */
-int cause_consider(struct cause *c, const struct finding *f, const char *line, size_t n, uint64_t number);
+int cause_consider(struct cause *c, const struct line_finding *f, const char *line, size_t n,
+                   uint64_t number);
 
 /* Returns what a verdict means for a job, as a clause: "restart elsewhere; the node is out of service". */
-const char *verdict_meaning(enum verdict v);
+const char *verdict_meaning(enum line_verdict v);
 
 #endif

@@ -37,7 +37,7 @@ struct part { /* one alternative of a rule */
 };
 
 struct classify_table {
-	struct finding *rules; /* texts are owned */
+	struct line_finding *rules; /* texts are owned */
 	size_t n_rules, rules_cap;
 	struct part *parts;
 	size_t n_parts, parts_cap;
@@ -55,7 +55,7 @@ struct classify_reader {
 	char plain[CLASSIFY_LINE_MAX];
 };
 
-const char *verdict_name(enum verdict v)
+const char *verdict_name(enum line_verdict v)
 {
 	return verdict_names[v];
 }
@@ -66,6 +66,11 @@ static int find_name(const char *const *names, size_t n, const char *name)
 		if (strcmp(names[i], name) == 0)
 			return (int)i;
 	return -1;
+}
+
+int verdict_find(const char *name)
+{
+	return find_name(verdict_names, N_VERDICT, name);
 }
 
 /* ---- one rule --------------------------------------------------------------------------------------- */
@@ -170,7 +175,7 @@ static int add_rule(struct classify_table *t, char *line, struct err *e)
 {
 	char *verdict = cut_word(&line), *cls = cut_word(&line), *reason = NULL;
 	cleanup_free char *xids = NULL;
-	int v = find_name(verdict_names, N_VERDICT, verdict);
+	int v = verdict_find(verdict);
 	int c = find_name(class_names, sizeof(class_names) / sizeof(*class_names), cls);
 
 	if (v < 0)
@@ -195,8 +200,8 @@ static int add_rule(struct classify_table *t, char *line, struct err *e)
 	}
 	if (add_parts(t, xids ? xids : line, e) < 0)
 		return -1;
-	t->rules[t->n_rules++] =
-	    (struct finding){.verdict = (enum verdict)v, .cls = class_names[c], .reason = xstrdup(reason)};
+	t->rules[t->n_rules++] = (struct line_finding){
+	    .verdict = (enum line_verdict)v, .cls = class_names[c], .reason = xstrdup(reason)};
 	return 0;
 }
 
@@ -325,7 +330,7 @@ static size_t drop_colours(char *to, const char *line, size_t n)
 	return len;
 }
 
-static struct finding try_parts(struct classify_reader *r, const char *line, size_t n)
+static struct line_finding try_parts(struct classify_reader *r, const char *line, size_t n)
 {
 	const struct classify_table *t = r->t;
 	struct pattern_hit hit;
@@ -338,13 +343,13 @@ static struct finding try_parts(struct classify_reader *r, const char *line, siz
 			if (pattern_search(t->parts[i].pattern, r->scratch, line, n, &hit) == PATTERN_HIT)
 				return t->rules[t->parts[i].rule];
 		}
-	return (struct finding){.verdict = VERDICT_UNKNOWN, .cls = "unknown", .reason = ""};
+	return (struct line_finding){.verdict = VERDICT_UNKNOWN, .cls = "unknown", .reason = ""};
 }
 
-struct finding classify_line(struct classify_reader *r, const char *line, size_t n)
+struct line_finding classify_line(struct classify_reader *r, const char *line, size_t n)
 {
 	const struct classify_table *t = r->t;
-	struct finding none = {.verdict = VERDICT_UNKNOWN, .cls = "unknown", .reason = ""};
+	struct line_finding none = {.verdict = VERDICT_UNKNOWN, .cls = "unknown", .reason = ""};
 
 	if (n > CLASSIFY_LINE_MAX)
 		n = CLASSIFY_LINE_MAX;

@@ -25,12 +25,13 @@
 	V(VERDICT_MOVE, "move") V(VERDICT_DRAIN, "drain")
 /* clang-format on */
 #define V(e, t) e,
-enum verdict { VERDICTS(V) N_VERDICT };
+enum line_verdict { VERDICTS(V) N_VERDICT };
 #undef V
-const char *verdict_name(enum verdict v);
+const char *verdict_name(enum line_verdict v);
+int verdict_find(const char *name); /* -1 unknown */
 
-struct finding { /* what a line means; the texts live as long as the table */
-	enum verdict verdict;
+struct line_finding { /* what a line means; the texts live as long as the table */
+	enum line_verdict verdict;
 	const char *cls;    /* "gpu", "user_error", ... (docs/spec/01-states.md); "unknown" */
 	const char *reason; /* a clause: "the GPU has fallen off the bus" */
 };
@@ -46,6 +47,6 @@ struct classify_reader; /* for one thread at a time */
 struct classify_reader *classify_reader_create(const struct classify_table *t);
 void classify_reader_destroy(struct classify_reader *r);
 /* Judges one line, without its newline. */
-struct finding classify_line(struct classify_reader *r, const char *line, size_t n);
+struct line_finding classify_line(struct classify_reader *r, const char *line, size_t n);
 
 #endif

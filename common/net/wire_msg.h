@@ -115,6 +115,10 @@ enum reason_class { REASON_CLASSES(S) N_REASON_CLASS };
  * "warning:KEY": no fact, but a sentence for the job's owner, which becomes an event of the job */
 #define WARNING_KIND "warning:"
 #define WM_RUN_INFO_F(F) F(U64, job) F(U32, attempt) F(U64, epoch) F(STR, kind) F(STR, text)
+/* A line of a log that names a failure (common/classify). rank of no meaning: a launcher's output. cls: enum reason_class, verdict: enum line_verdict.
+ * Again for the same stream when a stronger line follows. offset: of the line's end in its stream. */
+#define WM_FAILURE_LINE_F(F)                                                                                                       \
+	F(U64, job) F(U32, attempt) F(U64, epoch) F(U32, rank) F(STR, stream) F(U8, cls) F(U8, verdict) F(STR, reason) F(STR, line) F(U64, at_us) F(U64, offset)
 /* hearth-rsh asks for orted on a node of the launch; answered by RSH_STATE with the same rsh_id */
 #define WM_RSH_REQUEST_F(F) F(U64, job) F(U32, attempt) F(U64, epoch) F(STR, rsh_id) F(STR, host) F(STRV, argv)
 #define WM_RSH_CANCEL_F(F) F(U64, job) F(U32, attempt) F(U64, epoch) F(STR, rsh_id)
@@ -156,6 +160,9 @@ enum reason_class { REASON_CLASSES(S) N_REASON_CLASS };
 /* Copies that may be removed: on their node, and at their uri. One entry a copy: (attempt, seq) of its report; uri "": there is no copy outside
  * the node, CKPT_URI_STORE: hearthd removes that one. */
 #define WM_CHECKPOINT_KEEP_F(F) F(U64, job) F(U32, attempt) F(U64, epoch) F(U32V, attempts) F(U64V, seqs) F(STRV, names) F(STRV, uris)
+
+/* An administrator's rules for lines of logs, as text (docs/spec/13-failures.md); "" none. After each connection and each change. */
+#define WM_FAILURE_PATTERNS_F(F) F(STR, text)
 
 /* ---- bulk: agent -> controller ----------------------------------------------------------------- */
 /* stream: "rank-N", "mpirun", "setup-algo-K", "system-algo-K". offset: of data[0] in the stream. A gap (offset > known) is stored as a gap with a visible
@@ -219,6 +226,7 @@ enum reason_class { REASON_CLASSES(S) N_REASON_CLASS };
 	M(24, RSH_REQUEST, rsh_request, WIRE_FROM_AGENT, WIRE_CONTROL, 2)                  \
 	M(25, RSH_CANCEL, rsh_cancel, WIRE_FROM_AGENT, WIRE_CONTROL, 2)                    \
 	M(26, CHECKPOINT_REPORT, checkpoint_report, WIRE_FROM_AGENT, WIRE_CONTROL, 3)      \
+	M(27, FAILURE_LINE, failure_line, WIRE_FROM_AGENT, WIRE_CONTROL, 3)                \
 	M(40, BEAT_ACK, beat_ack, WIRE_FROM_CTL, WIRE_CONTROL, WIRE_EVER)                  \
 	M(41, ACK, ack, WIRE_FROM_CTL, WIRE_CONTROL, 2)                                    \
 	M(42, PREPARE, prepare, WIRE_FROM_CTL, WIRE_CONTROL, 2)                            \
@@ -231,6 +239,7 @@ enum reason_class { REASON_CLASSES(S) N_REASON_CLASS };
 	M(49, GANG, gang, 0, 0, WIRE_EVER)                                                 \
 	M(50, RETIRED, retired, WIRE_FROM_CTL, WIRE_CONTROL, 3)                            \
 	M(51, CHECKPOINT_KEEP, checkpoint_keep, WIRE_FROM_CTL, WIRE_CONTROL, 3)            \
+	M(52, FAILURE_PATTERNS, failure_patterns, WIRE_FROM_CTL, WIRE_CONTROL, 3)          \
 	M(64, LOG_DATA, log_data, WIRE_FROM_AGENT, WIRE_BULK, 2)                           \
 	M(65, METRICS, metrics, WIRE_FROM_AGENT, WIRE_BULK, 2)                             \
 	M(66, BLOB_GET, blob_get, WIRE_FROM_AGENT, WIRE_BULK, 2)                           \

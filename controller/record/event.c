@@ -562,6 +562,14 @@ static int apply_checkpoint_changed(struct ctx *c)
 	return ckpt_apply_change(c->r, c->d, c->e);
 }
 
+static int apply_failure_line(struct ctx *c)
+{
+	if (need_attempt(c) < 0)
+		return -1;
+	failure_list_add(&c->r->att->failures, c->d);
+	return 0;
+}
+
 /* ---- entry ----------------------------------------------------------------------------------- */
 
 typedef int (*apply_fn)(struct ctx *);

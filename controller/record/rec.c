@@ -34,6 +34,7 @@ void attempt_rec_free(struct attempt_rec *a)
 	}
 	for (uint32_t i = 0; i < a->n_ranks; i++)
 		free(a->ranks[i].text);
+	failure_list_free(a->failures);
 	free(a->places);
 	free(a->ranks);
 	free(a->reason);

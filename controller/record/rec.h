@@ -11,6 +11,7 @@
 #include "common/base/err.h"
 #include "common/spec/spec.h"
 #include "controller/record/ckpt.h"
+#include "controller/record/failure.h"
 #include "controller/record/states.h"
 #include "store/base/rows.h"
 
@@ -57,6 +58,7 @@ struct attempt_rec {
 	struct phase_rec phases[N_PHASE];
 	struct place_rec *places;
 	struct rank_rec *ranks;
+	struct failure_list *failures; /* NULL none. Only events have them: load.c applies these again */
 	uint32_t n_places, n_ranks;
 };
 

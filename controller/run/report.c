@@ -49,8 +49,7 @@ struct cjob *report_current(struct core *c, const struct cnode *n, uint64_t job,
 	return *place && (*place)->state != PLACE_LOST ? j : NULL;
 }
 
-/* Returns outside text for a record: invalid UTF-8 and control bytes become '?'. Malloc'ed. */
-static char *clean_text(const char *s, size_t n)
+char *report_clean_text(const char *s, size_t n)
 {
 	char *out;
 	int valid;
@@ -77,7 +76,7 @@ static char *clean_text(const char *s, size_t n)
 
 void report_add_text(cJSON *d, const char *key, const char *s, size_t n)
 {
-	char *text = clean_text(s ? s : "", n);
+	char *text = report_clean_text(s ? s : "", n);
 
 	if (*text)
 		json_add_str(d, key, text);
@@ -241,7 +240,7 @@ static int vanished_is_over(struct core *c, struct cjob *j, struct cnode *n, con
 
 	if (!vanished || m->state < LAUNCH_ENDED)
 		return 0;
-	said = clean_text(m->text, strnlen(m->text, 600));
+	said = report_clean_text(m->text, strnlen(m->text, 600));
 	text = *said ? xasprintf("%s (%s)", vanished, said) : xstrdup(vanished);
 	place_lost(c, j, place_index(j, p), 0, 0, text);
 	free(said);
@@ -418,8 +417,8 @@ static void launcher_report(struct core *c, struct cjob *j, const struct cnode *
 		return;
 	if (m->state == PS_EXITED && !m->exit_code && !m->signal)
 		return; /* the ranks' own reports decide */
-	text = m->last_lines.n ? clean_text((const char *)m->last_lines.data, m->last_lines.n)
-	                       : clean_text(m->text, strlen(m->text));
+	text = m->last_lines.n ? report_clean_text((const char *)m->last_lines.data, m->last_lines.n)
+	                       : report_clean_text(m->text, strlen(m->text));
 	launcher_words(text, &line);
 	if (m->state == PS_EXITED && m->signal)
 		verdict_set(&v, RC_LAUNCH, "%s on %s was ended by signal %u%s%.400s", name, n->name, m->signal,
@@ -475,7 +474,7 @@ void on_artifact(struct core *c, struct cnode *n, uint64_t id, const struct wm_a
 	place_rt(j, p)->progress_us = now_boot(c);
 	if (strcmp(m->kind, "failure") == 0 && *m->text) {
 		free(j->act->program_says);
-		j->act->program_says = clean_text(m->text, strlen(m->text));
+		j->act->program_says = report_clean_text(m->text, strlen(m->text));
 	}
 	if (!*m->digest && !*m->uri) {
 		if (strcmp(m->kind, "failure") != 0 && *m->text) {

@@ -16,6 +16,8 @@ struct cjob *report_current(struct core *c, const struct cnode *n, uint64_t job,
                             uint64_t epoch, struct place_rec **place);
 /* Adds outside text, unless it is empty: invalid bytes become '?'. */
 void report_add_text(cJSON *d, const char *key, const char *s, size_t n);
+/* Returns outside text for a record: invalid UTF-8 and control bytes become '?'. Malloc'ed. */
+char *report_clean_text(const char *s, size_t n);
 void on_launch_report(struct core *c, struct cnode *n, uint64_t id, const struct wm_launch_report *m);
 void on_proc_report(struct core *c, struct cnode *n, uint64_t id, const struct wm_proc_report *m);
 void on_artifact(struct core *c, struct cnode *n, uint64_t id, const struct wm_artifact_report *m);

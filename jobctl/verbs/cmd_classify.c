@@ -40,7 +40,7 @@ struct judge {
 
 /* ---- lines ------------------------------------------------------------------------------------------ */
 
-static cJSON *line_json(const struct finding *f, const char *line, size_t n, uint64_t number)
+static cJSON *line_json(const struct line_finding *f, const char *line, size_t n, uint64_t number)
 {
 	cleanup_free char *text = str_to_utf8(line, n);
 	cJSON *o = cJSON_CreateObject();
@@ -61,7 +61,7 @@ static void print_json_line(cJSON *o)
 	cJSON_Delete(o);
 }
 
-static void print_line_verdict(const struct judge *j, const struct finding *f)
+static void print_line_verdict(const struct judge *j, const struct line_finding *f)
 {
 	cleanup_free char *text = str_to_utf8(j->line, j->n), *safe = print_safe(text);
 	cJSON *o;
@@ -78,7 +78,7 @@ static void print_line_verdict(const struct judge *j, const struct finding *f)
 
 static void end_line(struct judge *j)
 {
-	struct finding f;
+	struct line_finding f;
 
 	if (j->n && j->line[j->n - 1] == '\r')
 		j->n--;

@@ -93,6 +93,23 @@ static int on_checkpoint_part(sqlite3_stmt *st, const struct store_load *l)
 	return rc;
 }
 
+static int on_event(sqlite3_stmt *st, const struct store_load *l)
+{
+	return l->event(sqlh_u64(st, 0), sqlh_u32(st, 1), sqlh_u64(st, 2), sqlh_str(st, 3), l->arg);
+}
+
+/* Only jobs that run have such events; the others may be a million. */
+static int load_events(sqlite3 *db, const struct store_load *l, struct err *e)
+{
+	cleanup_free char *sql = xasprintf(
+	    "SELECT e.job, e.attempt, e.at_us, e.data FROM job CROSS JOIN event e ON e.job = job.id WHERE "
+	    "job.status IN ('starting', 'running', 'recovering', 'stopping') AND e.type = '%s' AND "
+	    "e.attempt = job.attempts ORDER BY e.id",
+	    l->event_type);
+
+	return each_row(db, sql, 0, on_event, l, e);
+}
+
 static int on_node(sqlite3_stmt *st, const struct store_load *l)
 {
 	struct node_row r;
@@ -309,6 +326,8 @@ int store_load(struct store *s, const struct store_load *l, struct err *e)
 		    0, on_rank, l, e);
 	if (rc == 0)
 		rc = load_checkpoints(db, l, e);
+	if (rc == 0 && l->event)
+		rc = load_events(db, l, e);
 	if (rc == 0 && l->node)
 		rc = each_row(db, "SELECT " NODE_COLUMNS " FROM node WHERE state <> 'removed' ORDER BY id", 0,
 		              on_node, l, e);

@@ -49,6 +49,9 @@ struct store_load {
 	int (*spent)(const struct spent_row *r, void *arg);
 	uint64_t day_us, week_us, month_us; /* for spent */
 	void *arg;
+	/* Events of this type of the newest attempt of each job that runs, oldest first. */
+	int (*event)(uint64_t job, uint32_t attempt, uint64_t at_us, const char *data, void *arg);
+	const char *event_type;
 };
 int store_load(struct store *s, const struct store_load *l, struct err *e);
 /* Returns the greatest ids ever given, so that none is used twice. */

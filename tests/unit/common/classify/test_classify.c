@@ -38,7 +38,7 @@ static void test_lines(void)
 		tap_bail("%s is missing", path);
 	while ((n = getline(&line, &cap, f)) > 0) {
 		char *cls = strchr(line, '\t'), *text = cls ? strchr(cls + 1, '\t') : NULL;
-		struct finding got;
+		struct line_finding got;
 
 		if (!text)
 			tap_bail("%s: a line without two tabs", path);
@@ -57,10 +57,10 @@ static void test_lines(void)
 	classify_table_destroy(t);
 }
 
-static enum verdict judge(const struct classify_table *t, const char *line)
+static enum line_verdict judge(const struct classify_table *t, const char *line)
 {
 	struct classify_reader *r = classify_reader_create(t);
-	enum verdict v = classify_line(r, line, strlen(line)).verdict;
+	enum line_verdict v = classify_line(r, line, strlen(line)).verdict;
 
 	classify_reader_destroy(r);
 	return v;
@@ -79,7 +79,7 @@ static void test_xids(void)
 	};
 	static const struct {
 		int xid;
-		enum verdict v;
+		enum line_verdict v;
 	} xids[] = {{79, VERDICT_DRAIN}, {95, VERDICT_DRAIN},  {48, VERDICT_DRAIN},   {94, VERDICT_MOVE},
 	            {31, VERDICT_USER},  {63, VERDICT_RECORD}, {45, VERDICT_SYMPTOM}, {999, VERDICT_MOVE}};
 	struct classify_table *t = make_table(NULL);
@@ -179,7 +179,7 @@ static uint64_t find_cause(const char *const *lines)
 	uint64_t number;
 
 	for (uint64_t i = 0; lines[i]; i++) {
-		struct finding f = classify_line(r, lines[i], strlen(lines[i]));
+		struct line_finding f = classify_line(r, lines[i], strlen(lines[i]));
 
 		cause_consider(c, &f, lines[i], strlen(lines[i]), i + 1);
 	}
