@@ -243,6 +243,9 @@ static void on_msg(struct peer *p, uint16_t type, uint64_t id, void *msg, void *
 	case WM_RETIRED:
 		guard_retired(s->parts.guard, &((struct wm_retired *)msg)->fingerprints);
 		break;
+	case WM_FAILURE_PATTERNS:
+		launches_set_rules(s->parts.launches, ((struct wm_failure_patterns *)msg)->text);
+		break;
 	case WM_RSH_STATE:
 		rshd_state(s->parts.rshd, msg);
 		break;

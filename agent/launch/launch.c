@@ -15,6 +15,9 @@
 #include "agent/link/outbox.h"
 #include "common/base/hash.h"
 #include "common/base/log.h"
+#include "common/base/strutil.h"
+
+#define REPORTED_LINE 512u /* bytes of a line that names a failure */
 
 static void timer_fired(void *arg)
 {
@@ -226,6 +229,29 @@ void launch_warn(const char *key, const char *text, void *arg)
 	kind = xasprintf(WARNING_KIND "%.32s", hex);
 	launch_say(l, "%s", text);
 	launch_run_info(l, kind, text);
+}
+
+/* A stronger line of the stream takes the place of the one before, if that is still here. */
+void launch_failure(const char *stream, uint32_t rank, const struct cause *c, void *arg)
+{
+	struct launch *l = arg;
+	cleanup_free char *key = xasprintf("%s failure %s", l->key, stream);
+	cleanup_free char *line = str_to_utf8(c->line, c->n < REPORTED_LINE ? c->n : REPORTED_LINE);
+	struct wm_failure_line m = {.job = l->job,
+	                            .attempt = l->attempt,
+	                            .epoch = l->epoch,
+	                            .rank = rank,
+	                            .stream = (char *)(uintptr_t)stream,
+	                            .cls = (uint8_t)c->finding.class_number,
+	                            .verdict = (uint8_t)c->finding.verdict,
+	                            .reason = (char *)(uintptr_t)c->finding.reason,
+	                            .line = line,
+	                            .at_us = clock_real_us(l->host->env->clock),
+	                            .offset = c->number};
+
+	log_info("event=failure_line job=%" PRIu64 " attempt=%u stream=%s class=%s verdict=%s", l->job,
+	         l->attempt, stream, c->finding.cls, verdict_name(c->finding.verdict));
+	outbox_put(l->host->outbox, WM_FAILURE_LINE, key, &m);
 }
 
 static struct tail *node_tail(struct launch *l, const char *stream, const char *logdir)

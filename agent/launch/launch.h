@@ -116,6 +116,8 @@ void launch_report(struct launch *l);
 void launch_run_info(struct launch *l, const char *kind, const char *text);
 /* A sentence for the job's owner: a line of the system stream and an event of the job. key: the same for the
  * same thing. arg: the launch. */
+/* A line of a stream names a failure. rank NO_RANK: a launcher's output. */
+void launch_failure(const char *stream, uint32_t rank, const struct cause *c, void *arg);
 void launch_warn(const char *key, const char *text, void *arg);
 int launch_is_over(const struct launch *l); /* no process is left: ENDED, FAILED, CLEANED */
 void launch_open_logs(struct launch *l);    /* node logs and their tails */

@@ -208,6 +208,11 @@ static void fence_launch(struct launches *t, struct launch *l)
 	launch_fence(l, t->fence_why);
 }
 
+void launches_set_rules(struct launches *t, const char *text)
+{
+	tailer_set_rules(t->host->tailer, text);
+}
+
 void launches_order(struct launches *t, uint16_t type, void *msg)
 {
 	struct head h = head_of(type, msg);

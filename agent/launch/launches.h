@@ -14,8 +14,10 @@ struct launch_host;
 struct launches;
 
 struct launches *launches_create(struct launch_host *host);
-void launches_destroy(struct launches *t);                         /* memory only: jobs go on */
-int launches_adopt(struct launches *t, struct err *e);             /* scans RUN */
+void launches_destroy(struct launches *t);             /* memory only: jobs go on */
+int launches_adopt(struct launches *t, struct err *e); /* scans RUN */
+/* Rules of an administrator for lines of failures; "": none. */
+void launches_set_rules(struct launches *t, const char *text);
 void launches_order(struct launches *t, uint16_t type, void *msg); /* takes msg */
 void launches_report_all(struct launches *t);
 uint32_t launches_count(const struct launches *t);

@@ -274,6 +274,7 @@ void lproc_watch(struct lproc *p)
 	                        .logdir = p->logdir,
 	                        .spec = p->kind == PROC_RANK ? l->plan->spec : NULL,
 	                        .warn = launch_warn,
+	                        .failure = launch_failure,
 	                        .arg = l};
 
 	p->link = shimlink_create(l->host->env, p->dir, p->token, &p->id, &link_ops, p);

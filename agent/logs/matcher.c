@@ -25,17 +25,26 @@
 #define LAUNCHES_MAX 65536u /* that wait for a thread */
 #define OFF_FILE     "patterns_off"
 #define OFF_MAX      4096u
+#define FAILURES     3u     /* budget of lines of failures; the others have the number of their kind */
+#define FAILURE_US   10000u /* CPU time of a task for them */
+#define FAILURE_LOOK 4u     /* lines between two looks at the CPU clock; a line may take milliseconds */
 
 struct match_pool {
 	struct agent_env *env;
 	uint64_t burst_us;
 	uint32_t share;
 	struct workers *workers;
+	struct failure_table *table; /* NULL: it is being made, and tasks wait */
+	struct worker *making;
+	char *rules; /* an administrator's, to be made next */
+	int changed; /* rules are newer than those of the table under way */
+	struct matcher *all;
 };
 
 struct match_feed {
 	struct matcher *m;
 	struct metric_scan scan;
+	struct failure_scan failures;
 	struct match_feed_ops ops;
 	void *arg;
 	uint32_t rank;
@@ -54,8 +63,9 @@ struct task {
 	struct matcher *m;
 	struct match_feed *f;
 	struct match_result r;
-	uint64_t now_us, began_us, cpu_us;
-	unsigned lines;
+	uint64_t now_us, began_us, cpu_us, failure_us;
+	int reads_failures; /* the budget allows it */
+	unsigned lines, failure_lines;
 	uint64_t looked_steps;
 	struct found_point *points;
 	size_t n_points, points_cap;
@@ -73,13 +83,15 @@ struct matcher {
 	char *off_path;
 	struct metric_set *set; /* NULL: no patterns */
 	uint8_t *off_known;     /* patterns whose end was reported */
-	size_t n_on;            /* patterns, after the last task */
+	struct failure_table *table;
+	struct classify_reader *reader;
+	struct matcher *prev, *next; /* of the pool */
 	struct match_chunk chunk;
 	struct match_feed *queue, *all;
 	struct worker *task; /* NULL: none under way */
 	struct match_feed *running;
 	struct loop_timer *timer;
-	struct budget budget[2]; /* by kind */
+	struct budget budget[4]; /* by kind, and FAILURES */
 	int gone;
 };
 
@@ -147,6 +159,32 @@ static size_t search_pieces(struct task *t, const char *data, size_t n, struct b
 	return at;
 }
 
+static int is_enough_failures(void *arg)
+{
+	struct task *t = arg;
+
+	return ++t->failure_lines % FAILURE_LOOK == 0 &&
+	       clock_thread_cpu_us() - t->began_us - t->cpu_us > FAILURE_US;
+}
+
+static void read_failures(struct task *t)
+{
+	struct failure_scan *s = &t->f->failures;
+	struct match_chunk *c = &t->m->chunk;
+	const char *data = (const char *)c->data;
+
+	if (c->fresh)
+		failure_scan_reset(s);
+	if (c->end)
+		failure_scan_end(s, t->m->reader);
+	else if (t->reads_failures)
+		failure_scan_feed(s, t->m->reader, data, t->r.took, c->at, is_enough_failures, t);
+	else
+		failure_scan_skip(s, data, t->r.took, c->at);
+	t->r.rest = failure_scan_rest(s);
+	t->failure_us = clock_thread_cpu_us() - t->began_us - t->cpu_us;
+}
+
 static void run_task(struct worker *w, void *arg)
 {
 	struct task *t = arg;
@@ -158,7 +196,9 @@ static void run_task(struct worker *w, void *arg)
 	t->looked_steps = count_steps(t);
 	if (c->fresh)
 		metric_scan_reset(scan);
-	if (c->end)
+	if (t->f->kind == MATCH_PLAIN)
+		t->r.took = c->n;
+	else if (c->end)
 		metric_scan_end(scan, t->now_us, keep_point, t);
 	else
 		t->r.took = search_pieces(t, (const char *)c->data, c->n, &c->recs);
@@ -166,11 +206,13 @@ static void run_task(struct worker *w, void *arg)
 	t->r.step = scan->step;
 	t->r.pending = metric_scan_pending(scan);
 	t->cpu_us = clock_thread_cpu_us() - t->began_us;
+	if (t->f->ops.failure)
+		read_failures(t);
 }
 
 /* ---- the budget ------------------------------------------------------------------------------------- */
 
-static void fill_budget(struct matcher *m, enum match_kind kind)
+static void fill_budget(struct matcher *m, unsigned kind)
 {
 	struct budget *b = &m->budget[kind];
 	uint64_t now = clock_boot_us(m->pool->env->clock);
@@ -252,6 +294,8 @@ static void charge_task(struct matcher *m, const struct task *t)
 	int some = 0;
 
 	fill_budget(m, t->f->kind);
+	fill_budget(m, FAILURES);
+	m->budget[FAILURES].left_us -= (int64_t)t->failure_us;
 	b->left_us -= (int64_t)t->cpu_us;
 	if (t->f->kind != MATCH_OUTPUT || !m->set)
 		return;
@@ -262,7 +306,6 @@ static void charge_task(struct matcher *m, const struct task *t)
 			report_off(m, i, t->f->rank);
 			some = 1;
 		}
-	m->n_on = metric_set_on(m->set);
 	if (!some)
 		return; /* the lines themselves cost so much, or nothing is left to blame: the feeds wait */
 	if (b->left_us < 0)
@@ -275,12 +318,15 @@ static void charge_task(struct matcher *m, const struct task *t)
 static void free_feed(struct match_feed *f)
 {
 	metric_scan_fini(&f->scan);
+	failure_scan_fini(&f->failures);
 	free(f);
 }
 
 static void free_matcher(struct matcher *m)
 {
 	metric_set_destroy(m->set);
+	classify_reader_destroy(m->reader);
+	failure_table_release(m->table);
 	free(m->off_known);
 	buf_fini(&m->chunk.recs);
 	free(m->chunk.data);
@@ -297,6 +343,17 @@ static void give_points(struct task *t)
 		t->points[i].p.name = names + t->points[i].name;
 		t->f->ops.point(&t->points[i].p, t->f->arg);
 	}
+}
+
+/* Symptoms wait for the end: a stronger line may follow. */
+static void give_failure(const struct task *t)
+{
+	struct failure_scan *s = &t->f->failures;
+
+	if (!s->news || (!t->r.ended && !cause_is_certain(s->cause)))
+		return;
+	s->news = 0;
+	t->f->ops.failure(s->cause, t->f->arg);
 }
 
 static void queue_feed(struct matcher *m, struct match_feed *f)
@@ -319,6 +376,7 @@ static void task_done(void *arg)
 	if (f->gone)
 		return;
 	give_points(t);
+	give_failure(t);
 	if (!t->r.ended)
 		queue_feed(m, f); /* behind the others */
 	f->ops.searched(&t->r, f->arg);
@@ -337,13 +395,31 @@ static void release_task(void *arg)
 	free(t);
 }
 
+/* No task is under way, so nobody reads with the old table. A stored cause has no texts of it but its class
+ * and reason, which must not outlive it: they are reported, or given up. */
+static void use_table(struct matcher *m)
+{
+	if (m->table == m->pool->table)
+		return;
+	for (struct match_feed *f = m->all; f; f = f->all_next)
+		failure_scan_forget(&f->failures);
+	classify_reader_destroy(m->reader);
+	failure_table_release(m->table);
+	m->table = failure_table_hold(m->pool->table);
+	m->reader = classify_reader_create(failure_table_rules(m->table));
+}
+
 static int start_task(struct matcher *m, struct match_feed *f)
 {
 	static const struct worker_task task = {.run = run_task, .done = task_done, .release = release_task};
 	struct task *t = xcalloc(1, sizeof(*t));
 	struct err e;
 
-	*t = (struct task){.m = m, .f = f, .now_us = clock_real_us(m->pool->env->clock)};
+	use_table(m);
+	*t = (struct task){.m = m,
+	                   .f = f,
+	                   .now_us = clock_real_us(m->pool->env->clock),
+	                   .reads_failures = m->budget[FAILURES].left_us > 0};
 	buf_init(&t->names, SIZE_MAX);
 	m->task = worker_start(m->pool->workers, &task, t, &e);
 	if (m->task) {
@@ -411,10 +487,10 @@ static void next_task(struct matcher *m)
 {
 	struct match_feed *f;
 
-	if (m->task || !m->queue)
+	if (m->task || !m->queue || !m->pool->table)
 		return;
-	fill_budget(m, MATCH_OUTPUT);
-	fill_budget(m, MATCH_JSON);
+	for (unsigned kind = 0; kind <= FAILURES; kind++)
+		fill_budget(m, kind);
 	while ((f = take_feed(m)))
 		if (fill_chunk(m, f)) {
 			if (start_task(m, f) < 0)
@@ -475,11 +551,16 @@ struct matcher *matcher_create(struct match_pool *p, const char *dir)
 	m->pool = p;
 	m->off_path = xasprintf("%s/" OFF_FILE, dir);
 	m->timer = loop_timer_create(p->env->loop, on_timer, m);
-	for (int kind = 0; kind < 2; kind++)
+	DL_APPEND(p->all, m);
+	for (int kind = 0; kind < (int)FAILURES; kind++)
 		m->budget[kind] = (struct budget){.left_us = (int64_t)p->burst_us,
 		                                  .burst_us = (int64_t)p->burst_us,
 		                                  .share = p->share,
 		                                  .filled_us = clock_boot_us(p->env->clock)};
+	m->budget[FAILURES] = (struct budget){.left_us = MATCH_FAILURE_BURST_US,
+	                                      .burst_us = MATCH_FAILURE_BURST_US,
+	                                      .share = MATCH_FAILURE_SHARE,
+	                                      .filled_us = clock_boot_us(p->env->clock)};
 	buf_init(&m->chunk.recs, MATCH_CHUNK);
 	return m;
 }
@@ -489,6 +570,7 @@ void matcher_destroy(struct matcher *m)
 	if (!m)
 		return;
 	m->gone = 1;
+	DL_DELETE(m->pool->all, m);
 	loop_timer_cancel(m->timer);
 	if (m->task)
 		worker_cancel(m->task);
@@ -505,14 +587,88 @@ int matcher_patterns(struct matcher *m, const struct job_spec *spec)
 		return 0;
 	m->off_known = xcalloc(metric_set_count(m->set), 1);
 	load_off(m);
-	m->n_on = metric_set_on(m->set);
 	return 1;
 }
 
-int matcher_searches(const struct matcher *m)
+/* ---- rules of failures ------------------------------------------------------------------------------ */
+
+static void rules_set(struct match_pool *p, const char *text)
 {
-	return m->n_on > 0;
+	free(p->rules);
+	p->rules = text && *text ? xstrdup(text) : NULL;
+	p->changed = 1;
 }
+
+struct making { /* of a table, on a thread: it takes some tens of milliseconds */
+	struct match_pool *p;
+	char *rules;
+	struct classify_table *table;
+	struct err e;
+};
+
+static void make_table(struct worker *w, void *arg)
+{
+	struct making *k = arg;
+
+	(void)w;
+	k->table = classify_table_create(k->rules, "failure_patterns", &k->e);
+	if (!k->table && k->rules)
+		log_warn("event=failure_patterns_refused reason=\"%s\"", k->e.text);
+}
+
+static void start_making(struct match_pool *p);
+
+static void table_made(void *arg)
+{
+	struct making *k = arg;
+	struct match_pool *p = k->p;
+
+	p->making = NULL;
+	if (k->table) {
+		failure_table_release(p->table);
+		p->table = failure_table_create(k->table);
+		k->table = NULL;
+	} else if (!p->table && !p->changed) {
+		rules_set(p, NULL); /* the built-in table alone is right */
+	}
+	if (p->changed)
+		start_making(p);
+	for (struct matcher *m = p->all; m; m = m->next)
+		loop_timer_arm(m->timer, 0);
+}
+
+static void release_making(void *arg)
+{
+	struct making *k = arg;
+
+	classify_table_destroy(k->table);
+	free(k->rules);
+	free(k);
+}
+
+static void start_making(struct match_pool *p)
+{
+	static const struct worker_task task = {.run = make_table, .done = table_made, .release = release_making};
+	struct making *k = xcalloc(1, sizeof(*k));
+	struct err e;
+
+	*k = (struct making){.p = p, .rules = p->rules ? xstrdup(p->rules) : NULL};
+	p->changed = 0;
+	p->making = worker_start(p->workers, &task, k, &e);
+	if (p->making)
+		return;
+	log_error("event=failure_table_not_made reason=\"%s\"", e.text);
+	release_making(k);
+}
+
+void match_pool_set_rules(struct match_pool *p, const char *text)
+{
+	rules_set(p, text);
+	if (!p->making)
+		start_making(p);
+}
+
+/* ---- the pool --------------------------------------------------------------------------------------- */
 
 struct match_pool *match_pool_create(struct agent_env *env)
 {
@@ -522,6 +678,7 @@ struct match_pool *match_pool_create(struct agent_env *env)
 	p->env = env;
 	match_pool_set_budget(p, MATCH_BURST_US, MATCH_SHARE);
 	p->workers = workers_create_pool(env->loop, &limits);
+	start_making(p);
 	return p;
 }
 
@@ -536,5 +693,7 @@ void match_pool_destroy(struct match_pool *p)
 	if (!p)
 		return;
 	workers_destroy(p->workers, END_MS);
+	failure_table_release(p->table);
+	free(p->rules);
 	free(p);
 }

@@ -19,6 +19,7 @@ struct source { /* one of the two */
 	uint64_t pos;            /* behind the bytes that were handed over; a metrics file's */
 	uint64_t chunk_at;       /* where the chunk under way begins */
 	uint64_t pending;        /* bytes of an unfinished line, after the last task */
+	int rest;                /* the end is a task of its own */
 	int ended;
 };
 
@@ -47,24 +48,12 @@ static int end_chunk(struct match_chunk *c, struct source *src, uint64_t pos)
 	src->chunk_at = pos;
 	if (!src->s->finishing)
 		return 0;
-	if (!src->pending) {
+	if (!src->pending && !src->rest) {
 		end_source(src);
 		return 0;
 	}
 	c->end = 1;
 	return 1;
-}
-
-/* No pattern is left: the rest is not read. */
-static void skip_output(struct scanner *s)
-{
-	uint64_t end = segments_end(s->p.dir);
-
-	if (end > s->cursor.pos)
-		segment_cursor_seek(&s->cursor, end);
-	points_mark(s->out.src, s->cursor.pos, METRIC_NO_STEP);
-	if (s->finishing)
-		end_source(&s->out);
 }
 
 static int fill_output(struct match_chunk *c, void *arg)
@@ -77,16 +66,12 @@ static int fill_output(struct match_chunk *c, void *arg)
 
 	if (src->ended || points_full(src->src))
 		return 0;
-	if (!matcher_searches(s->p.matcher)) {
-		skip_output(s);
-		return 0;
-	}
 	n = segment_cursor_read(&s->cursor, c->data, MATCH_CHUNK, &c->recs, &gap, &e);
 	if (n <= 0)
 		return end_chunk(c, src, s->cursor.pos);
 	c->n = (size_t)n;
 	c->fresh = gap > 0; /* the rest of that line is lost */
-	src->chunk_at = s->cursor.pos - (uint64_t)n;
+	src->chunk_at = c->at = s->cursor.pos - (uint64_t)n;
 	return 1;
 }
 
@@ -122,6 +107,7 @@ static void output_searched(const struct match_result *r, void *arg)
 	if (src->chunk_at + r->took < c->pos)
 		segment_cursor_seek(c, src->chunk_at + r->took);
 	src->pending = r->pending;
+	src->rest = r->rest;
 	points_mark(src->src, c->pos - r->pending, r->step);
 	if (r->ended)
 		end_source(src);
@@ -153,6 +139,13 @@ static void pattern_off(const struct match_off *o, void *arg)
 		text_add(&t, "used up the launch's %u s of CPU time for patterns", MATCH_BURST_US / 1000000);
 	text_add(&t, ". Begin it with fixed text, such as loss=([0-9.]+), or use hearth.log()");
 	s->p.warn(key, t.at, s->p.arg);
+}
+
+static void report_failure(const struct cause *c, void *arg)
+{
+	struct scanner *s = ((struct source *)arg)->s;
+
+	s->p.failure(c, s->p.arg);
 }
 
 /* ---- the end ---------------------------------------------------------------------------------------- */
@@ -229,10 +222,13 @@ void scanner_tick(struct scanner *s, uint64_t now_us)
 
 /* ---- life ------------------------------------------------------------------------------------------- */
 
-static void open_output(struct scanner *s)
+static void open_output(struct scanner *s, enum match_kind kind)
 {
-	static const struct match_feed_ops ops = {
-	    .fill = fill_output, .point = add_point, .searched = output_searched, .off = pattern_off};
+	struct match_feed_ops ops = {.fill = fill_output,
+	                             .point = add_point,
+	                             .searched = output_searched,
+	                             .off = pattern_off,
+	                             .failure = s->p.failure ? report_failure : NULL};
 	cleanup_free char *name = xasprintf("%s/out", s->stream);
 	uint64_t offset;
 	int64_t step;
@@ -240,7 +236,7 @@ static void open_output(struct scanner *s)
 	s->out.src = points_source(s->p.points, name, s->p.rank, on_room, &s->out);
 	points_where(s->out.src, &offset, &step);
 	segment_cursor_seek(&s->cursor, offset);
-	s->out.feed = match_feed_create(s->p.matcher, MATCH_OUTPUT, s->p.rank, step, &ops, &s->out);
+	s->out.feed = match_feed_create(s->p.matcher, kind, s->p.rank, step, &ops, &s->out);
 }
 
 static void open_json(struct scanner *s)
@@ -266,8 +262,10 @@ struct scanner *scanner_create(const struct scanner_params *p)
 	s->out.s = s->json.s = s;
 	s->timer = loop_timer_create(p->env->loop, on_timer, s);
 	segment_cursor_init(&s->cursor, p->dir, 0);
-	if (matcher_patterns(p->matcher, p->spec) && p->spec)
-		open_output(s);
+	if (p->spec && matcher_patterns(p->matcher, p->spec))
+		open_output(s, MATCH_OUTPUT);
+	else if (p->failure)
+		open_output(s, MATCH_PLAIN);
 	if (p->rank != NO_RANK)
 		open_json(s);
 	s->p.spec = NULL;

@@ -1,6 +1,6 @@
 /*
- * scanner: the metrics of one stream: feeds its output and its metrics file to the launch's matcher, and puts
- * the points into the launch's row of batches.
+ * scanner: metrics and lines of failures of one stream: feeds its output and its metrics file to the launch's
+ * matcher, puts the points into the launch's row of batches, and reports the lines.
  *
  * It reads the segments with a cursor of its own, behind the one that sends. What does not fit into the
  * present batch, or is not searched yet, stays on disk.
@@ -27,6 +27,8 @@ struct scanner_params {
 	void (*changed)(void *arg);  /* from a turn of its own: scanner_is_through may have an answer */
 	/* A sentence for the owner of the job. key: the same for the same thing. */
 	void (*warn)(const char *key, const char *text, void *arg);
+	/* A line names a failure; NULL: such lines are not wanted. */
+	void (*failure)(const struct cause *c, void *arg);
 	void *arg;
 };
 struct scanner *scanner_create(const struct scanner_params *p);

@@ -44,7 +44,7 @@
 struct tail {
 	struct tailer *t;
 	uint64_t job, epoch;
-	uint32_t attempt;
+	uint32_t attempt, rank;
 	char *stream, *logdir;
 	struct segments dir;
 	int dir_stale, wd; /* wd -1: not watched */
@@ -61,7 +61,8 @@ struct tail {
 	void (*done)(void *arg);
 	void *done_arg;
 	void (*warn)(const char *key, const char *text, void *arg);
-	void *warn_arg;
+	void (*failure)(const char *stream, uint32_t rank, const struct cause *c, void *arg);
+	void *warn_arg; /* of both */
 	struct tail *prev, *next;
 	UT_hash_handle hh; /* by wd */
 };
@@ -421,6 +422,13 @@ static void warn_owner(const char *key, const char *text, void *arg)
 		tl->warn(key, text, tl->warn_arg);
 }
 
+static void report_failure(const struct cause *c, void *arg)
+{
+	struct tail *tl = arg;
+
+	tl->failure(tl->stream, tl->rank, c, tl->warn_arg);
+}
+
 static void open_metrics(struct tail *tl, const struct tail_params *p)
 {
 	struct scanner_params sp = {.env = tl->t->env,
@@ -431,9 +439,10 @@ static void open_metrics(struct tail *tl, const struct tail_params *p)
 	                            .spec = p->spec,
 	                            .changed = on_timer,
 	                            .warn = warn_owner,
+	                            .failure = p->failure ? report_failure : NULL,
 	                            .arg = tl};
 
-	if (p->rank == NO_RANK && (!p->spec || !p->spec->n_metrics))
+	if (p->rank == NO_RANK && (!p->spec || !p->spec->n_metrics) && !p->failure)
 		return;
 	tl->group = find_group(tl->t, p);
 	tl->group->scanners++;
@@ -455,7 +464,9 @@ struct tail *tail_start(struct tailer *t, const struct tail_params *p)
 	                    .attempt = p->attempt,
 	                    .stream = xstrdup(p->stream),
 	                    .logdir = xstrdup(p->logdir),
+	                    .rank = p->rank,
 	                    .warn = p->warn,
+	                    .failure = p->failure,
 	                    .warn_arg = p->arg,
 	                    .wd = -1};
 	tl->timer = loop_timer_create(t->env->loop, on_timer, tl);
@@ -528,6 +539,11 @@ struct tailer *tailer_create(struct agent_env *env, struct data_link *b)
 	t->tick = loop_timer_create(env->loop, on_tick, t);
 	loop_timer_arm(t->tick, TICK_US);
 	return t;
+}
+
+void tailer_set_rules(struct tailer *t, const char *text)
+{
+	match_pool_set_rules(t->pool, text);
 }
 
 void tailer_destroy(struct tailer *t)

@@ -9,6 +9,7 @@
 
 #include "agent/base/agent_env.h"
 #include "agent/link/data_link.h"
+#include "common/classify/cause.h"
 #include "common/spec/spec.h"
 #include <stddef.h>
 #include <stdint.h>
@@ -16,6 +17,8 @@
 struct tailer;
 struct tailer *tailer_create(struct agent_env *env, struct data_link *b);
 void tailer_destroy(struct tailer *t);
+/* Rules of an administrator for lines of failures (matcher.h). */
+void tailer_set_rules(struct tailer *t, const char *text);
 /* Starts to follow a stream, also after a restart of the agent: offsets and hearthd's acknowledgements
  * prevent doubles. */
 struct tail_params {
@@ -26,6 +29,9 @@ struct tail_params {
 	/* A sentence for the owner of the job, for example about a pattern that was switched off. key: the same
 	 * for the same thing. NULL allowed. */
 	void (*warn)(const char *key, const char *text, void *arg);
+	/* A line of the stream names a failure, a stronger one than those before. NULL: the stream is not read
+	 * for such lines. */
+	void (*failure)(const char *stream, uint32_t rank, const struct cause *c, void *arg);
 	void *arg;
 };
 struct tail *tail_start(struct tailer *t, const struct tail_params *p);

@@ -75,6 +75,11 @@ int cause_consider(struct cause *c, const struct line_finding *f, const char *li
 	return 1;
 }
 
+int cause_is_certain(const struct cause *c)
+{
+	return c->strength > REMARK;
+}
+
 const char *verdict_meaning(enum line_verdict v)
 {
 	static const char *const meanings[N_VERDICT] = {

@@ -26,6 +26,9 @@ struct cause {
 int cause_consider(struct cause *c, const struct line_finding *f, const char *line, size_t n,
                    uint64_t number);
 
+/* Whether it says the cause, not only a symptom or a note. */
+int cause_is_certain(const struct cause *c);
+
 /* Returns what a verdict means for a job, as a clause: "restart elsewhere; the node is out of service". */
 const char *verdict_meaning(enum line_verdict v);
 

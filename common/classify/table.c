@@ -20,7 +20,8 @@ static const char builtin[] =
 #include "common/classify/failure_patterns_gen.h"
     ;
 
-#define XID_WORD "XID "
+#define LINE_STEPS 200000u /* of all searches in a line (pattern.h): some milliseconds */
+#define XID_WORD   "XID "
 /* A number of the driver: "Xid (PCI:0000:44:00): 79, ...", "Xid 79", "XID: 79". */
 #define XID_HEAD "\\bXid\\b(?: error| code)?(?: \\([^)]*\\))?[:= ]+(?:"
 
@@ -201,7 +202,7 @@ static int add_rule(struct classify_table *t, char *line, struct err *e)
 	if (add_parts(t, xids ? xids : line, e) < 0)
 		return -1;
 	t->rules[t->n_rules++] = (struct line_finding){
-	    .verdict = (enum line_verdict)v, .cls = class_names[c], .reason = xstrdup(reason)};
+	    .verdict = (enum line_verdict)v, .class_number = c, .cls = class_names[c], .reason = xstrdup(reason)};
 	return 0;
 }
 
@@ -334,22 +335,25 @@ static struct line_finding try_parts(struct classify_reader *r, const char *line
 {
 	const struct classify_table *t = r->t;
 	struct pattern_hit hit;
-	uint64_t bits;
+	uint64_t bits, steps = 0;
 	size_t i;
 
 	for (size_t w = 0; w < t->map_words; w++)
-		for (bits = r->found[w]; bits; bits &= bits - 1) {
+		for (bits = r->found[w]; bits && steps < LINE_STEPS; bits &= bits - 1) {
 			i = w * 64 + (size_t)__builtin_ctzll(bits);
 			if (pattern_search(t->parts[i].pattern, r->scratch, line, n, &hit) == PATTERN_HIT)
 				return t->rules[t->parts[i].rule];
+			steps += hit.steps;
 		}
-	return (struct line_finding){.verdict = VERDICT_UNKNOWN, .cls = "unknown", .reason = ""};
+	return (struct line_finding){
+	    .verdict = VERDICT_UNKNOWN, .class_number = RC_UNKNOWN, .cls = "unknown", .reason = ""};
 }
 
 struct line_finding classify_line(struct classify_reader *r, const char *line, size_t n)
 {
 	const struct classify_table *t = r->t;
-	struct line_finding none = {.verdict = VERDICT_UNKNOWN, .cls = "unknown", .reason = ""};
+	struct line_finding none = {
+	    .verdict = VERDICT_UNKNOWN, .class_number = RC_UNKNOWN, .cls = "unknown", .reason = ""};
 
 	if (n > CLASSIFY_LINE_MAX)
 		n = CLASSIFY_LINE_MAX;

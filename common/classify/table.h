@@ -32,6 +32,7 @@ int verdict_find(const char *name); /* -1 unknown */
 
 struct line_finding { /* what a line means; the texts live as long as the table */
 	enum line_verdict verdict;
+	int class_number;   /* enum reason_class */
 	const char *cls;    /* "gpu", "user_error", ... (docs/spec/01-states.md); "unknown" */
 	const char *reason; /* a clause: "the GPU has fallen off the bus" */
 };

@@ -110,7 +110,7 @@ cJSON *failure_json(const struct failure_rec *f)
 
 /* ---- the cause -------------------------------------------------------------------------------------- */
 
-/* Of lines that are as strong, the earliest; agents' clocks differ little (09-agent.md). */
+/* Returns the earliest of the strongest lines; clocks of agents differ little (09-agent.md). */
 static const struct failure_rec *strongest_line(const struct failure_list *l)
 {
 	const struct failure_rec *best = NULL;

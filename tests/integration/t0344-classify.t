@@ -57,4 +57,9 @@ is "$(jq -c '[.class, .verdict, .stream, .line]' <<<"$OUT")" "[\"user_error\",\"
 run classify two
 like "$OUT" "^rank-1, line 1: " "by name, in words"
 rc 3 "there is no job" "an unknown job" classify 999
+# What agents found while the job ran.
+lines=$("$jobctl" events "$job" --json | jq -c '.. | objects | select(.type? == "failure_line") | .data | [.rank, .class, .verdict, .line]')
+like "$lines" "\[1,\"user_error\",\"user\",\"KeyError: 'hidden_size'\"\]" "an event names the line of rank 1" || diag "$("$jobctl" events "$job")"
+"$jobctl" events "$job" >events.txt 2>&1
+like "$(cat events.txt)" "failure_line" "people see it, too"
 done_testing

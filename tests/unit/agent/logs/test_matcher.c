@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "common/base/xalloc.h"
 #include "tests/lib/tap.h"
 
 static struct loop *loop;
@@ -19,8 +20,9 @@ struct feed { /* bytes in memory, given again and again */
 	struct match_feed *f;
 	unsigned points, tasks, offs;
 	double last, sum;
-	uint64_t bytes, done_us; /* when all was searched */
-	char off[64];
+	int rest, ending, ended;
+	uint64_t bytes, done_us;     /* when all was searched */
+	char off[64], failures[512]; /* failures: "LINE;" of each */
 };
 
 static int fill(struct match_chunk *c, void *arg)
@@ -31,8 +33,11 @@ static int fill(struct match_chunk *c, void *arg)
 		f->repeats--;
 		f->at = 0;
 	}
-	if (f->at == f->n)
-		return 0;
+	if (f->at == f->n) {
+		c->end = f->ending && !f->ended && f->rest;
+		return c->end;
+	}
+	c->at = f->bytes;
 	c->n = f->n - f->at < MATCH_CHUNK ? f->n - f->at : MATCH_CHUNK;
 	memcpy(c->data, f->text + f->at, c->n);
 	return 1;
@@ -51,6 +56,9 @@ static void searched(const struct match_result *r, void *arg)
 {
 	struct feed *f = arg;
 
+	f->rest = r->rest;
+	f->ended = r->ended;
+
 	f->tasks++;
 	f->at += r->took;
 	f->bytes += r->took;
@@ -66,8 +74,16 @@ static void on_off(const struct match_off *o, void *arg)
 	snprintf(f->off, sizeof(f->off), "%s %u", o->metric, o->gave_up);
 }
 
+static void on_failure(const struct cause *c, void *arg)
+{
+	struct feed *f = arg;
+	size_t n = strlen(f->failures);
+
+	snprintf(f->failures + n, sizeof(f->failures) - n, "%.*s;", (int)c->n, c->line);
+}
+
 static const struct match_feed_ops ops = {
-    .fill = fill, .point = on_point, .searched = searched, .off = on_off};
+    .fill = fill, .point = on_point, .searched = searched, .off = on_off, .failure = on_failure};
 
 static struct matcher *launch(const char *const *names_and_patterns, const char *dir)
 {
@@ -146,7 +162,10 @@ static void test_budget(void)
 	UNTIL(f.done_us, 30);
 	is_int(f.bytes, 32 * 4096 * 1000, "the rest is searched");
 	is_int(f.offs, 1, "and the cheap pattern is not blamed");
-	ok(matcher_searches(m), "it goes on");
+	match_feed_destroy(f.f);
+	open_feed(&f, m, MATCH_OUTPUT, "x=7\n", 4, 1);
+	UNTIL(f.done_us, 30);
+	is_int(f.points, 1, "the cheap pattern goes on");
 	match_feed_destroy(f.f);
 	matcher_destroy(m);
 	match_pool_set_budget(pool, MATCH_BURST_US, MATCH_SHARE);
@@ -256,6 +275,93 @@ static void test_empty_lines(void)
 	free(text);
 }
 
+static void end_feed(struct feed *f)
+{
+	f->ending = 1;
+	match_feed_want(f->f);
+	UNTIL(f->ended, 5);
+}
+
+/* Feeds a text as the output of one rank, to its end. Returns the lines that were reported. */
+static const char *failures_of(const char *text)
+{
+	static struct feed f;
+	struct matcher *m = launch(NULL, tap_tmpdir());
+
+	open_feed(&f, m, MATCH_PLAIN, text, strlen(text), 1);
+	UNTIL(f.done_us, 5);
+	if (f.rest)
+		end_feed(&f);
+	match_feed_destroy(f.f);
+	matcher_destroy(m);
+	return f.failures;
+}
+
+static void test_failures(void)
+{
+	char *text = lines_of('b', 60, 2000), *big = NULL;
+
+	is_str(failures_of("a\nGPU is lost\nKeyError: 'x'\n"), "GPU is lost;",
+	       "a line, and not the weaker ones after it");
+	is_str(failures_of("Connection reset by peer\nKeyError: 'x'\nGPU is lost\n"), "GPU is lost;",
+	       "the strongest of a task");
+	is_str(failures_of("Connection reset by peer\n"), "Connection reset by peer;", "a symptom, at the end");
+	is_str(failures_of("Connection reset by peer"), "Connection reset by peer;",
+	       "a last line without newline");
+	is_str(failures_of("10%\r20%\rGPU is lost\r\n"), "GPU is lost;", "behind a progress bar");
+	big = xasprintf("%.*sGPU is lost\n%.*s", 120000, text, 120000, text);
+	is_str(failures_of(big), "GPU is lost;", "a line far from the end");
+	free(big);
+	free(text);
+}
+
+/* Lines that are dear to read: the budget ends, and the end of the stream is read all the same. */
+static void test_failure_budget(void)
+{
+	char *line = lines_of('X', 4000, 1), *text = NULL;
+	struct matcher *m = launch(NULL, tap_tmpdir());
+	struct feed f;
+	struct rusage began, ended;
+	double cpu;
+
+	for (char *c = line; c + 4 < line + 4000; c += 4)
+		memcpy(c, "Xid ", 4);
+	text = xasprintf("%.*s%.*s", 4000, line, 4000, line);
+	getrusage(RUSAGE_SELF, &began);
+	open_feed(&f, m, MATCH_PLAIN, text, strlen(text), 4000);
+	UNTIL(f.done_us, 60);
+	getrusage(RUSAGE_SELF, &ended);
+	cpu = (double)(ended.ru_utime.tv_sec - began.ru_utime.tv_sec) +
+	      (double)(ended.ru_utime.tv_usec - began.ru_utime.tv_usec) / 1e6;
+	ok(f.done_us != 0, "all was handed over");
+	ok(cpu < 10, "within the budget (%.1f s of CPU time)", cpu);
+	f.text = "GPU is lost\n";
+	f.n = 12;
+	f.at = 0;
+	f.done_us = 0;
+	match_feed_want(f.f);
+	UNTIL(f.done_us, 5);
+	end_feed(&f);
+	like(f.failures, "GPU is lost;", "the end of the stream is read");
+	match_feed_destroy(f.f);
+	matcher_destroy(m);
+	free(text);
+	free(line);
+}
+
+/* Rules of an administrator, while a launch runs. */
+static void test_rules(void)
+{
+	match_pool_set_rules(pool, "drain gpu \"our rule\" zebra: BAD\n");
+	UNTIL(*failures_of("zebra: bad\n"), 5);
+	is_str(failures_of("zebra: bad\n"), "zebra: bad;", "a rule of the administrator");
+	match_pool_set_rules(pool, "nonsense\n");
+	is_str(failures_of("zebra: bad\n"), "zebra: bad;", "wrong rules change nothing");
+	match_pool_set_rules(pool, NULL);
+	UNTIL(*failures_of("zebra: bad\n") == '\0', 5);
+	is_str(failures_of("zebra: bad\n"), "", "no rules any more");
+}
+
 int main(void)
 {
 	loop = loop_create();
@@ -266,6 +372,9 @@ int main(void)
 	test_turns();
 	test_json_waits();
 	test_empty_lines();
+	test_failures();
+	test_failure_budget();
+	test_rules();
 	match_pool_destroy(pool);
 	loop_destroy(loop);
 	return tap_done();
