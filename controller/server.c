@@ -12,6 +12,7 @@
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
 #include "controller/api/thread.h"
+#include "controller/files/blobs/manifests.h"
 #include "controller/files/data_threads.h"
 #include "controller/io/agents.h"
 #include "controller/io/ask.h"
@@ -28,9 +29,10 @@ struct server {
 	struct listeners listeners;
 	struct state_link *link;
 	struct io_set *ios;
-	struct work_pool *work;
+	struct work_pool *work, *names;
 	struct sessions *sessions;
 	struct data_threads *data;
+	struct manifests *manifests;
 	struct agents_shared agents;
 	struct api api;
 };
@@ -237,8 +239,10 @@ static int start_threads(struct server *s, const struct server_config *c, struct
 	s->sessions = sessions_create(s->ios, state_loop, &so);
 	s->data = data_threads_create(c->data_dir, &data_ops, e);
 	s->agents.data = s->api.data = s->data;
+	s->manifests = s->api.manifests = s->data ? manifests_create(data_blobs(s->data)) : NULL;
 	s->work = s->ios->work = work_pool_create(s->db_path, e);
-	if (!s->data || !s->work || api_init(&s->api, s->db_path, e) < 0)
+	s->names = s->ios->names = work_pool_create(s->db_path, e);
+	if (!s->data || !s->work || !s->names || api_init(&s->api, s->db_path, e) < 0)
 		return -1;
 	return io_set_start(s->ios, e);
 }
@@ -267,9 +271,12 @@ void server_stop(struct server *s)
 	if (s->ios)
 		io_set_stop(s->ios);
 	work_pool_stop(s->work);
+	work_pool_stop(s->names);
 	data_threads_destroy(s->data);
 	io_set_destroy(s->ios);
 	work_pool_destroy(s->work);
+	work_pool_destroy(s->names);
+	manifests_destroy(s->manifests);
 	sessions_destroy(s->sessions);
 	state_link_destroy(s->link);
 	listeners_fini(&s->listeners);

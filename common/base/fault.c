@@ -60,6 +60,7 @@ static struct point points[] = {
     {.name = "controller.commit"},
     {.name = "work.slow"},
     {.name = "http.hold"},
+    {.name = "auth.slow_name"},
     {.name = "data.nfs"},
     {.name = "data.low"},
     {.name = "log.write"},

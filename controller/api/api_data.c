@@ -2,14 +2,13 @@
  * api_data: blobs and artifacts.
  *
  * A digest opens nothing by itself. A user reads a blob that he uploaded himself, or one that an artifact of
- * a job refers to, named by job and kind; everybody may read every job. Each thread caches a few of the
- * manifests that such questions need, since a download asks for each chunk of one tree.
+ * a job refers to, named by job and kind; everybody may read every job. Workers answer what needs a manifest
+ * (manifests.h): the trees of users may be large.
  */
 #include <event2/buffer.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <uthash.h>
 
 #include "common/base/json.h"
 #include "common/base/strutil.h"
@@ -20,103 +19,69 @@
 #include "controller/api/download.h"
 #include "controller/api/thread.h"
 #include "controller/files/blobs/blobstore.h"
+#include "controller/files/blobs/manifests.h"
 #include "controller/files/data_threads.h"
 #include "controller/files/disk_space.h"
 #include "controller/http/route.h"
-#include "controller/io/ask.h"
+#include "controller/io/work.h"
 #include "store/read/find.h"
 #include "store/read/query.h"
 #include "store/read/retain.h"
 
 #define DIGESTS_MAX 10000
 #define ENTRIES_MAX 100000
-#define MANIFESTS   4u
-
-/* ---- manifests -------------------------------------------------------------------------------- */
-
-struct manifest {
-	char digest[HASH_HEX_SIZE];
-	char *text;
-	size_t n;
-	char **chunks; /* sorted */
-	size_t n_chunks;
-	uint64_t used;
-};
-
-struct manifests {
-	struct manifest slot[MANIFESTS];
-	uint64_t clock;
-};
-
-static void manifest_fini(struct manifest *m)
-{
-	size_t i;
-
-	for (i = 0; i < m->n_chunks; i++)
-		free(m->chunks[i]);
-	free(m->chunks);
-	free(m->text);
-	memset(m, 0, sizeof(*m));
-}
-
-void manifests_free(struct manifests *ms)
-{
-	unsigned i;
-
-	for (i = 0; ms && i < MANIFESTS; i++)
-		manifest_fini(&ms->slot[i]);
-	free(ms);
-}
-
-static int by_text(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static struct manifest *manifest_get(struct io *io, const char *digest, struct err *e)
-{
-	struct manifest *m, *oldest;
-	unsigned i;
-
-	if (!io->api->manifests)
-		io->api->manifests = xcalloc(1, sizeof(*io->api->manifests));
-	oldest = &io->api->manifests->slot[0];
-	for (i = 0; i < MANIFESTS; i++) {
-		m = &io->api->manifests->slot[i];
-		if (m->text && strcmp(m->digest, digest) == 0) {
-			m->used = ++io->api->manifests->clock;
-			return m;
-		}
-		if (m->used < oldest->used)
-			oldest = m;
-	}
-	manifest_fini(oldest);
-	if (blobstore_get(data_blobs(api_of(io)->data), NULL, digest, &oldest->text, &oldest->n, e) < 0) {
-		oldest->text = NULL;
-		return NULL;
-	}
-	if (tree_chunks(oldest->text, oldest->n, &oldest->chunks, &oldest->n_chunks, e) < 0) {
-		oldest->n_chunks = 0;
-		oldest->chunks = NULL;
-		manifest_fini(oldest);
-		return NULL;
-	}
-	qsort(oldest->chunks, oldest->n_chunks, sizeof(char *), by_text);
-	snprintf(oldest->digest, sizeof(oldest->digest), "%s", digest);
-	oldest->used = ++io->api->manifests->clock;
-	return oldest;
-}
-
-static int manifest_has(const struct manifest *m, const char *digest)
-{
-	return bsearch(&digest, m->chunks, m->n_chunks, sizeof(char *), by_text) != NULL;
-}
 
 /* ---- artifacts -------------------------------------------------------------------------------- */
 
+struct tree_ask { /* strings of the call */
+	struct manifests *manifests;
+	struct blobstore *blobs;
+	uint64_t job;
+	const char *kind, *node, *path, *blob, *user;
+	int whole;        /* the manifest itself is wanted */
+	int needs_upload; /* the blob must be one that the user has uploaded */
+	/* found */
+	char digest[HASH_HEX_SIZE];
+	const struct manifest *m;
+	char *files; /* text of the answer */
+	struct part *parts;
+	size_t n_parts;
+	uint64_t size;
+};
+
+static void ask_free(void *arg)
+{
+	struct tree_ask *t = arg;
+
+	manifests_put(t->manifests, t->m);
+	free(t->files);
+	free(t->parts);
+	free(t);
+}
+
+static struct tree_ask *new_ask(struct call *c, struct io *io)
+{
+	struct tree_ask *t = xcalloc(1, sizeof(*t));
+
+	t->manifests = api_of(io)->manifests;
+	t->blobs = data_blobs(api_of(io)->data);
+	t->job = c->target_id;
+	t->user = c->who.user;
+	t->node = query_str(c, "node");
+	return t;
+}
+
+/* All is in the state of the question, and its answer is for the I/O thread. */
+static int is_found(const cJSON *body, void *state)
+{
+	(void)body;
+	(void)state;
+	return 1;
+}
+
 /* Calls fn with the digest of each artifact of that kind, the newest last; "code" is the source bundle. fn 1
  * stops. -1: error in e. */
-static int each_digest(struct io *io, uint64_t job, const char *kind, const char *node,
+static int each_digest(struct store_reader *r, uint64_t job, const char *kind, const char *node,
                        int (*fn)(const char *digest, void *arg), void *arg, struct err *e)
 {
 	/* The record decides: removed blobs may still be on disk until the next collection. */
@@ -129,18 +94,18 @@ static int each_digest(struct io *io, uint64_t job, const char *kind, const char
 
 	if (strcmp(kind, "code") == 0) {
 		memset(&row, 0, sizeof(row));
-		if (store_job_get(io->reader, job, &row, e) < 0)
+		if (store_job_get(r, job, &row, e) < 0)
 			return -1;
 		if (!row.bundle)
 			rc = err_set(e, ERR_NOT_FOUND, "job %" PRIu64 " has no source tree", job);
-		else if (store_check_kept(io->reader, job, what, kind, e) < 0)
+		else if (store_check_kept(r, job, what, kind, e) < 0)
 			rc = -1;
 		else
 			rc = fn(row.bundle, arg);
 		job_row_fini(&row);
 		return rc;
 	}
-	list = store_artifacts_json(io->reader, job, e);
+	list = store_artifacts_json(r, job, e);
 	if (!list)
 		return -1;
 	rows = cJSON_IsArray(list) ? list : cJSON_GetObjectItemCaseSensitive(list, "artifacts");
@@ -155,7 +120,7 @@ static int each_digest(struct io *io, uint64_t job, const char *kind, const char
 		elsewhere += !cJSON_IsString(d);
 		found++;
 		if (cJSON_IsString(d))
-			rc = store_check_kept(io->reader, job, what, kind, e) < 0 ? -1 : fn(d->valuestring, arg);
+			rc = store_check_kept(r, job, what, kind, e) < 0 ? -1 : fn(d->valuestring, arg);
 	}
 	cJSON_Delete(list);
 	if (rc == 0 && (!found || found == elsewhere))
@@ -188,14 +153,14 @@ static void stored_part(struct checkpoint_part_row *row, void *arg)
 }
 
 /* The same for the registered checkpoints of a job in hearthd's store. */
-static int each_stored_part(struct io *io, uint64_t job, int (*fn)(const char *digest, void *arg), void *arg,
-                            struct err *e)
+static int each_stored_part(struct store_reader *r, uint64_t job, int (*fn)(const char *digest, void *arg),
+                            void *arg, struct err *e)
 {
 	struct stored_parts s = {fn, arg, 0};
 	const struct store_checkpoints to = {skip_entry, stored_part, &s};
 
-	if (store_check_kept(io->reader, job, STORE_ARTIFACTS, "checkpoint", e) < 0 ||
-	    store_checkpoints(io->reader, job, &to, e) < 0)
+	if (store_check_kept(r, job, STORE_ARTIFACTS, "checkpoint", e) < 0 ||
+	    store_checkpoints(r, job, &to, e) < 0)
 		return -1;
 	return s.rc;
 }
@@ -206,14 +171,13 @@ static int keep_digest(const char *digest, void *arg)
 	return 0;
 }
 
-/* Newest one. */
-static int artifact_digest(struct call *c, struct io *io, char digest[HASH_HEX_SIZE], struct err *e)
+/* Worker. Finds the manifest of the newest artifact of that kind. */
+static int find_tree(struct store_reader *r, struct tree_ask *t, struct err *e)
 {
-	if (str_check_name(c->params[1], 64, "kind", e) < 0)
+	if (each_digest(r, t->job, t->kind, t->node, keep_digest, t->digest, e) < 0)
 		return -1;
-	digest[0] = '\0';
-	return each_digest(io, c->target_id, c->params[1], query_str(c, "node"), keep_digest, digest, e) < 0 ? -1
-	                                                                                                     : 0;
+	t->m = manifests_get(t->manifests, t->digest, e);
+	return t->m ? 0 : -1;
 }
 
 static int add_entry(const struct tree_entry *en, void *arg, struct err *e)
@@ -239,34 +203,82 @@ static int add_entry(const struct tree_entry *en, void *arg, struct err *e)
 	return 0;
 }
 
+static int list_files(struct tree_ask *t, struct err *e)
+{
+	cJSON *o = cJSON_CreateObject(), *list;
+	int rc;
+
+	cJSON_AddStringToObject(o, "digest", t->digest);
+	list = cJSON_AddArrayToObject(o, "files");
+	rc = tree_each(t->m->text, t->m->n, add_entry, list, e);
+	if (rc == 0)
+		t->files = json_text(o);
+	cJSON_Delete(o);
+	return rc;
+}
+
+/* Worker. */
+static cJSON *read_tree(struct store_reader *r, void *state, struct err *e)
+{
+	struct tree_ask *t = state;
+
+	if (find_tree(r, t, e) < 0 || (!t->whole && list_files(t, e) < 0))
+		return NULL;
+	return cJSON_CreateNull();
+}
+
+struct sent { /* a manifest that is being sent */
+	struct manifests *manifests;
+	const struct manifest *m;
+};
+
+static void on_sent(const void *data, size_t n, void *arg)
+{
+	struct sent *s = arg;
+
+	(void)data;
+	(void)n;
+	manifests_put(s->manifests, s->m);
+	free(s);
+}
+
+static void answer_manifest(struct call *c, struct tree_ask *t)
+{
+	struct sent *s = xmalloc(sizeof(*s));
+	struct evbuffer *b = evbuffer_new();
+
+	*s = (struct sent){t->manifests, t->m};
+	t->m = NULL;
+	evbuffer_add_reference(b, s->m->text, s->m->n, on_sent, s);
+	call_buffer(c, 200, "application/octet-stream", b);
+}
+
+static void answer_tree(struct call *c, struct io *io, cJSON *body, void *state)
+{
+	struct tree_ask *t = state;
+
+	(void)io;
+	cJSON_Delete(body);
+	call_add_header(c, "X-Hearth-Digest", t->digest);
+	if (t->whole)
+		answer_manifest(c, t);
+	else
+		call_text(c, 200, "application/json", t->files);
+}
+
 void api_artifact(struct call *c, struct io *io)
 {
-	char digest[HASH_HEX_SIZE];
-	struct manifest *m;
-	struct evbuffer *b;
+	struct tree_ask *t;
 	struct err e;
-	cJSON *o, *list;
 
-	if (artifact_digest(c, io, digest, &e) < 0 || !(m = manifest_get(io, digest, &e))) {
+	if (str_check_name(c->params[1], 64, "kind", &e) < 0) {
 		call_fail(c, &e);
 		return;
 	}
-	call_add_header(c, "X-Hearth-Digest", digest);
-	if (query_bool(c, "manifest")) {
-		b = evbuffer_new();
-		evbuffer_add(b, m->text, m->n);
-		call_buffer(c, 200, "application/octet-stream", b);
-		return;
-	}
-	o = cJSON_CreateObject();
-	cJSON_AddStringToObject(o, "digest", digest);
-	list = cJSON_AddArrayToObject(o, "files");
-	if (tree_each(m->text, m->n, add_entry, list, &e) < 0) {
-		cJSON_Delete(o);
-		call_fail(c, &e);
-		return;
-	}
-	call_json(c, 200, o);
+	t = new_ask(c, io);
+	t->kind = c->params[1];
+	t->whole = query_bool(c, "manifest");
+	work_ask(c, io, &(struct work_ask){read_tree, is_found, answer_tree, t, ask_free, 0});
 }
 
 struct wanted {
@@ -308,104 +320,149 @@ static struct part *parts_of(const char *chunks, size_t *n, struct err *e)
 	return parts ? parts : xcalloc(1, sizeof(*parts));
 }
 
+static int find_file(struct tree_ask *t, struct err *e)
+{
+	struct wanted w = {.path = t->path};
+	int rc = tree_each(t->m->text, t->m->n, look_for, &w, e);
+
+	if (rc == 0 && !w.found)
+		rc = err_set(e, ERR_NOT_FOUND, "the %s of job %" PRIu64 " has no file \"%.200s\"", t->kind, t->job,
+		             t->path);
+	else if (rc == 0 && w.found != 1)
+		rc = err_set(e, ERR_CONFLICT, "\"%.200s\" is not a plain file", t->path);
+	if (rc == 0 && !(t->parts = parts_of(w.chunks, &t->n_parts, e)))
+		rc = -1;
+	free(w.chunks);
+	return rc;
+}
+
+/* Worker. */
+static cJSON *read_file_parts(struct store_reader *r, void *state, struct err *e)
+{
+	struct tree_ask *t = state;
+
+	return find_tree(r, t, e) < 0 || find_file(t, e) < 0 ? NULL : cJSON_CreateNull();
+}
+
+static void answer_file(struct call *c, struct io *io, cJSON *body, void *state)
+{
+	struct tree_ask *t = state;
+	const char *name = strrchr(t->path, '/');
+	struct part *parts = t->parts;
+
+	(void)io;
+	cJSON_Delete(body);
+	t->parts = NULL;
+	download_start(c, t->blobs, parts, t->n_parts, name ? name + 1 : t->path);
+}
+
 void api_artifact_file(struct call *c, struct io *io)
 {
-	struct wanted w = {.path = c->params[2]};
-	char digest[HASH_HEX_SIZE];
-	struct manifest *m;
-	struct part *parts;
-	const char *name = strrchr(c->params[2], '/');
+	struct tree_ask *t;
 	struct err e;
-	size_t n;
 
-	if (artifact_digest(c, io, digest, &e) < 0 || !(m = manifest_get(io, digest, &e)) ||
-	    tree_each(m->text, m->n, look_for, &w, &e) < 0) {
-		free(w.chunks);
+	if (str_check_name(c->params[1], 64, "kind", &e) < 0) {
 		call_fail(c, &e);
 		return;
 	}
-	if (w.found != 1) {
-		if (w.found)
-			call_problem(c, 409, NULL, "\"%.200s\" is not a plain file", c->params[2]);
-		else
-			call_problem(c, 404, NULL, "the %s of job %s has no file \"%.200s\"", c->params[1], c->params[0],
-			             c->params[2]);
-		return;
-	}
-	parts = parts_of(w.chunks, &n, &e);
-	free(w.chunks);
-	if (!parts)
-		call_fail(c, &e);
-	else
-		download_start(c, data_blobs(api_of(io)->data), parts, n, name ? name + 1 : c->params[2]);
+	t = new_ask(c, io);
+	t->kind = c->params[1];
+	t->path = c->params[2];
+	work_ask(c, io, &(struct work_ask){read_file_parts, is_found, answer_file, t, ask_free, 0});
 }
 
 /* ---- blobs ------------------------------------------------------------------------------------ */
 
-struct reference {
-	struct io *io;
-	const char *digest;
-};
-
 static int refers_to(const char *digest, void *arg)
 {
-	struct reference *ref = arg;
-	struct manifest *m;
+	struct tree_ask *t = arg;
+	const struct manifest *m;
+	int has;
 
-	if (strcmp(digest, ref->digest) == 0)
+	if (strcmp(digest, t->blob) == 0)
 		return 1;
-	m = manifest_get(ref->io, digest, NULL);
-	return m && manifest_has(m, ref->digest);
+	m = manifests_get(t->manifests, digest, NULL);
+	has = m && manifest_has(m, t->blob);
+	manifests_put(t->manifests, m);
+	return has;
 }
 
-/* May the caller read this blob? */
-static int blob_readable(struct call *c, struct io *io, struct err *e)
+static int check_reference(struct store_reader *r, struct tree_ask *t, struct err *e)
 {
-	struct reference ref = {.io = io, .digest = c->params[0]};
-	uint64_t job = query_u64(c, "job", 0);
-	const char *kind = query_str(c, "kind");
 	int rc;
 
-	if (!job && !kind) {
-		if (c->who.role == ROLE_JOB)
-			return err_set(e, ERR_DENIED, "a job's token reads blobs of that job only: add job and kind");
-		if (c->who.role == ROLE_ADMIN ||
-		    blobstore_has(data_blobs(api_of(io)->data), c->who.user, c->params[0]))
-			return 0;
+	if (t->needs_upload && !blobstore_has(t->blobs, t->user, t->blob))
 		return err_set(
 		    e, ERR_NOT_FOUND,
 		    "you have not uploaded this blob; give the job and the kind of artifact that it belongs to");
-	}
-	if (!job || !kind)
-		return err_set(e, ERR_INVALID, "job and kind must be given together");
-	if (c->who.role == ROLE_JOB && c->who.token_job != job)
-		return err_set(e, ERR_DENIED, "a job's token reads blobs of that job only");
-	rc = strcmp(kind, "checkpoint") == 0 ? each_stored_part(io, job, refers_to, &ref, e) : 0;
+	if (!t->job)
+		return 0;
+	rc = strcmp(t->kind, "checkpoint") == 0 ? each_stored_part(r, t->job, refers_to, t, e) : 0;
 	if (rc == 0)
-		rc = each_digest(io, job, kind, NULL, refers_to, &ref, e);
+		rc = each_digest(r, t->job, t->kind, NULL, refers_to, t, e);
 	if (rc == 0)
-		return err_set(e, ERR_NOT_FOUND, "this blob is not part of the %.64s of job %" PRIu64, kind, job);
+		return err_set(e, ERR_NOT_FOUND, "this blob is not part of the %.64s of job %" PRIu64, t->kind,
+		               t->job);
 	return rc < 0 ? -1 : 0;
+}
+
+/* Worker. */
+static cJSON *read_blob_size(struct store_reader *r, void *state, struct err *e)
+{
+	struct tree_ask *t = state;
+	int fd;
+
+	if (check_reference(r, t, e) < 0)
+		return NULL;
+	fd = blobstore_open_blob(t->blobs, NULL, t->blob, &t->size, e);
+	if (fd < 0)
+		return NULL;
+	close(fd);
+	return cJSON_CreateNull();
+}
+
+static void answer_blob(struct call *c, struct io *io, cJSON *body, void *state)
+{
+	const struct tree_ask *t = state;
+	struct part *p = xcalloc(1, sizeof(*p));
+
+	(void)io;
+	cJSON_Delete(body);
+	snprintf(p->digest, sizeof(p->digest), "%s", t->blob);
+	p->length = t->size;
+	call_add_header(c, "Cache-Control", "private, max-age=31536000, immutable");
+	download_start(c, t->blobs, p, 1, NULL);
+}
+
+/* What may be asked at all; the rest is the worker's. */
+static int check_blob_query(const struct call *c, uint64_t job, const char *kind, struct err *e)
+{
+	if (!job && !kind && c->who.role == ROLE_JOB)
+		return err_set(e, ERR_DENIED, "a job's token reads blobs of that job only: add job and kind");
+	if (!job != !kind)
+		return err_set(e, ERR_INVALID, "job and kind must be given together");
+	if (job && c->who.role == ROLE_JOB && c->who.token_job != job)
+		return err_set(e, ERR_DENIED, "a job's token reads blobs of that job only");
+	return 0;
 }
 
 void api_blob_get(struct call *c, struct io *io)
 {
-	struct blobstore *bs = data_blobs(api_of(io)->data);
-	struct part *p;
-	uint64_t size;
+	uint64_t job = query_u64(c, "job", 0);
+	const char *kind = query_str(c, "kind");
+	struct tree_ask *t;
 	struct err e;
-	int fd;
 
-	if (blob_readable(c, io, &e) < 0 || (fd = blobstore_open_blob(bs, NULL, c->params[0], &size, &e)) < 0) {
+	if (check_blob_query(c, job, kind, &e) < 0) {
 		call_fail(c, &e);
 		return;
 	}
-	close(fd);
-	p = xcalloc(1, sizeof(*p));
-	snprintf(p->digest, sizeof(p->digest), "%s", c->params[0]);
-	p->length = size;
-	call_add_header(c, "Cache-Control", "private, max-age=31536000, immutable");
-	download_start(c, bs, p, 1, NULL);
+	t = new_ask(c, io);
+	t->job = job;
+	t->kind = kind;
+	t->blob = c->params[0];
+	t->needs_upload = !job && c->who.role != ROLE_ADMIN;
+	work_ask(c, io, &(struct work_ask){read_blob_size, is_found, answer_blob, t, ask_free, 0});
 }
 
 /* ---- blobs: on the blob thread ---------------------------------------------------------------- */

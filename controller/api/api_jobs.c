@@ -144,7 +144,7 @@ void api_jobs_list(struct call *c, struct io *io)
 	s = xmalloc(sizeof(*s));
 	*s = (struct job_search){.f = f, .key = key};
 	key = NULL;
-	work_ask(c, io, &(struct work_ask){search_jobs, has_waiting, ask_reasons, s, search_free});
+	work_ask(c, io, &(struct work_ask){search_jobs, has_waiting, ask_reasons, s, search_free, 0});
 }
 
 /* Adds the time limit that applies and its origin, like max_runtime_s() of the core. */
@@ -208,9 +208,14 @@ void api_job_members(struct call *c, struct io *io)
 	work_ask(c, io, &(struct work_ask){.ask = search_members, .state = s, .free_state = free});
 }
 
+struct reference { /* strings of the call */
+	const char *ref, *user;
+	uint64_t only; /* of a job's token; 0: any */
+};
+
 /* "last", "last~1", "NAME", "NAME~1" among the jobs of owner, NULL: of all. 1: the text can only mean an own
  * job, e is unchanged. */
-static int by_name(struct io *io, const char *owner, const char *ref, uint64_t *job, struct err *e)
+static int by_name(struct store_reader *r, const char *owner, const char *ref, uint64_t *job, struct err *e)
 {
 	const char *tilde = strrchr(ref, '~');
 	cleanup_free char *name = NULL;
@@ -223,13 +228,13 @@ static int by_name(struct io *io, const char *owner, const char *ref, uint64_t *
 	if (!owner && (nth || strcmp(name, "last") == 0))
 		return 1;
 	if (strcmp(name, "last") == 0)
-		return store_job_last(io->reader, owner, (uint32_t)nth, job, e);
-	return store_job_by_name(io->reader, owner, name, (uint32_t)nth, job, e);
+		return store_job_last(r, owner, (uint32_t)nth, job, e);
+	return store_job_by_name(r, owner, name, (uint32_t)nth, job, e);
 }
 
 /* "NAME.3", "last.3": a member of the array with this name. 1: the array does not exist, e is unchanged.
  */
-static int by_member(struct io *io, const char *owner, const char *ref, uint64_t *job, struct err *e)
+static int by_member(struct store_reader *r, const char *owner, const char *ref, uint64_t *job, struct err *e)
 {
 	const char *dot = strrchr(ref, '.');
 	cleanup_free char *name = dot && dot > ref ? xstrndup(ref, (size_t)(dot - ref)) : NULL;
@@ -237,24 +242,24 @@ static int by_member(struct io *io, const char *owner, const char *ref, uint64_t
 	struct err ignored;
 
 	if (!name || str_parse_u64(dot + 1, &index) < 0 || index > UINT32_MAX ||
-	    by_name(io, owner, name, &array, &ignored) != 0)
+	    by_name(r, owner, name, &array, &ignored) != 0)
 		return 1;
-	return store_member_id(io->reader, array, (uint32_t)index, job, e);
+	return store_member_id(r, array, (uint32_t)index, job, e);
 }
 
 /* Looks at the caller's own jobs first, then at all; in each, a job with the whole text as its name comes
  * before a member. If only arrays without that member exist, the error names one, the caller's own first. */
-static int resolve_name(struct call *c, struct io *io, const char *ref, uint64_t *job, struct err *e)
+static int resolve_name(struct store_reader *r, const struct reference *ask, uint64_t *job, struct err *e)
 {
-	const char *const owners[] = {c->who.user, NULL};
+	const char *const owners[] = {ask->user, NULL}, *ref = ask->ref;
 	struct err lacks = {0}, m;
 
 	for (size_t i = 0; i < 2; i++) {
-		int rc = by_name(io, owners[i], ref, job, e);
+		int rc = by_name(r, owners[i], ref, job, e);
 
 		if (rc == 0 || (rc < 0 && e->code != ERR_NOT_FOUND))
 			return rc;
-		rc = by_member(io, owners[i], ref, job, &m);
+		rc = by_member(r, owners[i], ref, job, &m);
 		if (rc == 0)
 			return 0;
 		if (rc < 0 && !lacks.code)
@@ -268,47 +273,56 @@ static int resolve_name(struct call *c, struct io *io, const char *ref, uint64_t
 }
 
 /* "17", "17.3", or a name of a job or a member. */
-static int resolve_ref(struct call *c, struct io *io, const char *ref, uint64_t *job, struct err *e)
+static int resolve_ref(struct store_reader *r, const struct reference *ask, uint64_t *job, struct err *e)
 {
+	const char *ref = ask->ref;
 	struct job_row row;
 	uint64_t array;
 	uint32_t index;
 
 	memset(&row, 0, sizeof(row));
 	if (str_parse_u64(ref, job) == 0) {
-		int rc = store_job_get(io->reader, *job, &row, e);
+		int rc = store_job_get(r, *job, &row, e);
 
 		job_row_fini(&row);
 		return rc;
 	}
 	if (str_parse_member(ref, &array, &index) == 0)
-		return store_member_id(io->reader, array, index, job, e);
-	return resolve_name(c, io, ref, job, e);
+		return store_member_id(r, array, index, job, e);
+	return resolve_name(r, ask, job, e);
+}
+
+/* Worker. */
+static cJSON *find_reference(struct store_reader *r, void *state, struct err *e)
+{
+	const struct reference *ask = state;
+	uint64_t job;
+	cJSON *o;
+
+	if (resolve_ref(r, ask, &job, e) < 0)
+		return NULL;
+	if (ask->only && ask->only != job) {
+		err_set(e, ERR_DENIED, "a job's token reaches that job only");
+		return NULL;
+	}
+	o = cJSON_CreateObject();
+	json_add_u64(o, "id", job);
+	return o;
 }
 
 void api_jobs_resolve(struct call *c, struct io *io)
 {
-	const char *ref = query_str(c, "ref");
-	uint64_t job;
-	struct err e;
-	cJSON *o;
+	struct reference ask = {.ref = query_str(c, "ref"), .user = c->who.user};
 
-	if (!ref || !*ref) {
+	if (!ask.ref || !*ask.ref) {
 		call_problem(c, 400, NULL,
 		             "ref: missing; expected an id, a member (17.3, NAME.3), \"last\", a name or NAME~1");
 		return;
 	}
-	if (resolve_ref(c, io, ref, &job, &e) < 0) {
-		call_fail(c, &e);
-		return;
-	}
-	if (c->who.role == ROLE_JOB && c->who.token_job != job) {
-		call_problem(c, 403, NULL, "a job's token reaches that job only");
-		return;
-	}
-	o = cJSON_CreateObject();
-	json_add_u64(o, "id", job);
-	call_json(c, 200, o);
+	ask.only = c->who.role == ROLE_JOB ? c->who.token_job : 0;
+	work_ask(
+	    c, io,
+	    &(struct work_ask){.ask = find_reference, .state = xmemdup(&ask, sizeof(ask)), .free_state = free});
 }
 
 /* ---- submitting ------------------------------------------------------------------------------- */

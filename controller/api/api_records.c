@@ -1,5 +1,5 @@
 /*
- * api_records: the records of one job, read from the store on this thread.
+ * api_records: the records of one job. Workers read its metrics from the store, and this thread the rest.
  */
 #include <string.h>
 
@@ -10,6 +10,7 @@
 #include "controller/api/thread.h"
 #include "controller/http/route.h"
 #include "controller/io/ask.h"
+#include "controller/io/work.h"
 #include "store/read/find.h"
 #include "store/read/query.h"
 
@@ -103,28 +104,48 @@ static int metric_query(struct call *c, int64_t *rank, uint64_t *attempt, uint64
 	return -1;
 }
 
-void api_job_metrics(struct call *c, struct io *io)
+struct metric_ask {
+	uint64_t job;
+	const char *name; /* the call's */
+	int32_t rank;
+	uint32_t attempt, points;
+};
+
+/* Worker. */
+static cJSON *read_metrics(struct store_reader *r, void *state, struct err *e)
 {
+	const struct metric_ask *m = state;
+
+	if (!m->name)
+		return store_metrics_json(r, m->job, m->rank, m->attempt, e);
+	return store_metric_json(r, m->job, m->name, m->rank, m->attempt, m->points, e);
+}
+
+/* name NULL: all metrics. */
+static void ask_metrics(struct call *c, struct io *io, const char *name)
+{
+	struct metric_ask ask = {.job = c->target_id, .name = name};
 	uint64_t points, attempt;
 	int64_t rank;
-	struct err e;
 
-	if (metric_query(c, &rank, &attempt, &points) == 0)
-		answer_json(c, store_metrics_json(io->reader, c->target_id, (int32_t)rank, (uint32_t)attempt, &e),
-		            &e);
+	if (metric_query(c, &rank, &attempt, &points) < 0)
+		return;
+	ask.rank = (int32_t)rank;
+	ask.attempt = (uint32_t)attempt;
+	ask.points = (uint32_t)points;
+	work_ask(
+	    c, io,
+	    &(struct work_ask){.ask = read_metrics, .state = xmemdup(&ask, sizeof(ask)), .free_state = free});
+}
+
+void api_job_metrics(struct call *c, struct io *io)
+{
+	ask_metrics(c, io, NULL);
 }
 
 void api_job_metric(struct call *c, struct io *io)
 {
-	uint64_t points, attempt;
-	int64_t rank;
-	struct err e;
-
-	if (metric_query(c, &rank, &attempt, &points) == 0)
-		answer_json(c,
-		            store_metric_json(io->reader, c->target_id, c->params[1], (int32_t)rank,
-		                              (uint32_t)attempt, (uint32_t)points, &e),
-		            &e);
+	ask_metrics(c, io, c->params[1]);
 }
 
 void api_job_run(struct call *c, struct io *io)

@@ -1,31 +1,39 @@
 /*
- * api_trace: the record of the scheduler, from the store, on this thread.
+ * api_trace: the record of the scheduler, from the store, by workers.
  */
 #include <string.h>
 
 #include "common/base/strutil.h"
+#include "common/base/xalloc.h"
 #include "controller/api/api_cluster.h"
 #include "controller/api/thread.h"
 #include "controller/http/route.h"
+#include "controller/io/work.h"
 #include "store/read/query.h"
 
 #define PAGE_BYTES (512u << 10)
 
-void api_trace(struct call *c, struct io *io)
+/* Worker. */
+static cJSON *list_parts(struct store_reader *r, void *state, struct err *e)
 {
-	struct err e;
-	cJSON *o = store_history_parts(io->reader, &e);
-
-	if (o)
-		call_json(c, 200, o);
-	else
-		call_fail(c, &e);
+	(void)state;
+	return store_history_parts(r, e);
 }
 
-/* Finds the number of the part, or of the last one; 0: it does not exist. */
-static int find_part(struct call *c, struct io *io, uint64_t *part, struct err *e)
+void api_trace(struct call *c, struct io *io)
 {
-	cJSON *all = store_history_parts(io->reader, e);
+	work_ask(c, io, &(struct work_ask){.ask = list_parts});
+}
+
+struct page {
+	const char *part; /* the call's: a number, or "last" */
+	uint64_t after;
+};
+
+/* Finds the number of the part, or of the last one; 0: it does not exist. */
+static int find_part(struct store_reader *r, const char *name, uint64_t *part, struct err *e)
+{
+	cJSON *all = store_history_parts(r, e);
 	const cJSON *p;
 
 	if (!all)
@@ -34,31 +42,33 @@ static int find_part(struct call *c, struct io *io, uint64_t *part, struct err *
 	cJSON_ArrayForEach (p, cJSON_GetObjectItemCaseSensitive(all, "parts")) {
 		uint64_t n = (uint64_t)cJSON_GetObjectItemCaseSensitive(p, "part")->valuedouble, wanted;
 
-		if (strcmp(c->params[0], "last") == 0 || (str_parse_u64(c->params[0], &wanted) == 0 && wanted == n))
+		if (strcmp(name, "last") == 0 || (str_parse_u64(name, &wanted) == 0 && wanted == n))
 			*part = n;
 	}
 	cJSON_Delete(all);
 	return 0;
 }
 
+/* Worker. */
+static cJSON *read_page(struct store_reader *r, void *state, struct err *e)
+{
+	const struct page *ask = state;
+	uint64_t part;
+
+	if (find_part(r, ask->part, &part, e) < 0)
+		return NULL;
+	if (part)
+		return store_history_lines(r, part, ask->after, PAGE_BYTES, e);
+	err_set(e, ERR_NOT_FOUND,
+	        "the record has no part \"%s\", or it was removed; list the parts: jobctl trace --list",
+	        ask->part);
+	return NULL;
+}
+
 void api_trace_part(struct call *c, struct io *io)
 {
-	uint64_t part;
-	struct err e;
-	cJSON *o;
+	const struct page ask = {.part = c->params[0], .after = query_u64(c, "after", 0)};
 
-	if (find_part(c, io, &part, &e) < 0) {
-		call_fail(c, &e);
-		return;
-	}
-	if (!part) {
-		call_problem(c, 404, "jobctl trace --list", "the record has no part \"%s\", or it was removed",
-		             c->params[0]);
-		return;
-	}
-	o = store_history_lines(io->reader, part, query_u64(c, "after", 0), PAGE_BYTES, &e);
-	if (o)
-		call_json(c, 200, o);
-	else
-		call_fail(c, &e);
+	work_ask(c, io,
+	         &(struct work_ask){.ask = read_page, .state = xmemdup(&ask, sizeof(ask)), .free_state = free});
 }

@@ -16,6 +16,7 @@
 #include "controller/api/thread.h"
 #include "controller/io/ask.h"
 #include "controller/io/state_link.h"
+#include "controller/io/work.h"
 #include "store/read/find.h"
 
 /* A specification, as text inside JSON, with what goes with it (digest of a git diff, facts). */
@@ -170,7 +171,7 @@ static int check_job(struct call *c, struct io *io, struct err *e)
 	return rc;
 }
 
-void api_call(struct call *c, void *io)
+static void dispatch_call(struct call *c, struct io *io)
 {
 	struct router r = {.body_max = BODY_MAX,
 	                   .check_param = api_check_param,
@@ -178,8 +179,93 @@ void api_call(struct call *c, void *io)
 	                   .login_hint = login_hint,
 	                   .check_target = check_job};
 
-	if (FAULT("http.hold")) /* as a request that takes long */
-		usleep(HOLD_US);
 	r.table = route_table(&r.n);
 	route_dispatch(&r, c, io);
+}
+
+/* ---- callers of the unix socket whose account is not known yet ---------------------------------- */
+
+struct look_up {
+	struct call *call;       /* the question holds it */
+	struct loop_timer *late; /* nothing interrupts the name service: the call does not wait for its end */
+	uint32_t uid;
+	char name[AUTH_USER_SIZE];
+};
+
+static void look_up_free(void *arg)
+{
+	struct look_up *l = arg;
+
+	loop_timer_destroy(l->late);
+	free(l);
+}
+
+static void answer_late(void *arg)
+{
+	const struct look_up *l = arg;
+
+	if (call_open(l->call))
+		call_problem(l->call, 503, "try again",
+		             "the name service on the machine of hearthd did not name user id %u within %u s", l->uid,
+		             WORK_LIMIT_MS / 1000);
+}
+
+/* Worker. */
+static cJSON *look_up_name(struct store_reader *r, void *state, struct err *e)
+{
+	struct look_up *l = state;
+
+	(void)r;
+	(void)e;
+	if (FAULT("auth.slow_name"))
+		usleep(HOLD_US);
+	auth_look_up(l->uid, l->name);
+	return cJSON_CreateNull();
+}
+
+static int is_found(const cJSON *body, void *state)
+{
+	(void)body;
+	(void)state;
+	return 1;
+}
+
+static void dispatch_named(struct call *c, struct io *io, cJSON *body, void *state)
+{
+	const struct look_up *l = state;
+
+	cJSON_Delete(body);
+	auth_names_put(io->api->names, l->uid, l->name, clock_real_us(clock_real()));
+	dispatch_call(c, io);
+}
+
+static void look_up_caller(struct call *c, struct io *io)
+{
+	struct look_up *l = xcalloc(1, sizeof(*l));
+
+	l->call = c;
+	l->uid = c->uid;
+	l->late = loop_timer_create(io->loop, answer_late, l);
+	loop_timer_arm(l->late, WORK_LIMIT_MS * 1000ull);
+	snprintf(c->who.user, sizeof(c->who.user), "#%u", c->uid); /* has turns like a user */
+	work_ask(c, io,
+	         &(struct work_ask){.is_name = 1,
+	                            .ask = look_up_name,
+	                            .is_open = is_found,
+	                            .answer = dispatch_named,
+	                            .state = l,
+	                            .free_state = look_up_free});
+}
+
+void api_call(struct call *c, void *arg)
+{
+	struct io *io = arg;
+
+	if (FAULT("http.hold")) /* as a request that takes long */
+		usleep(HOLD_US);
+	if (c->is_unix && !call_header(c, "Authorization") &&
+	    !auth_names_has(io->api->names, c->uid, clock_real_us(clock_real())))
+		look_up_caller(c, io);
+	else
+		dispatch_call(c, io);
 }

@@ -78,7 +78,6 @@ void api_thread_end(struct io *io)
 	if (!t)
 		return;
 	api_thread_stop(io);
-	manifests_free(t->manifests);
 	auth_names_destroy(t->names);
 	free(t);
 	io->api = NULL;

@@ -27,7 +27,8 @@ struct api { /* set before the first thread starts; then only the atomics change
 	struct io_set *ios;
 	struct auth *auth;
 	struct data_threads *data;
-	struct disk_space *disk; /* for uploads; NULL: not looked at */
+	struct manifests *manifests; /* of trees that were asked for lately */
+	struct disk_space *disk;     /* for uploads; NULL: not looked at */
 	struct state_link *link;
 	struct agents_shared *agents;
 	const char *cluster;
@@ -42,10 +43,9 @@ struct api { /* set before the first thread starts; then only the atomics change
 struct api_thread {
 	struct api *api;
 	struct auth_names *names;
-	struct sse *sse;             /* followers of events (api_stream.c); NULL once the thread ends */
-	struct follow *follow;       /* followers of logs (api_logs.c); NULL once the thread ends */
-	struct manifests *manifests; /* of trees that were asked for lately (api_data.c) */
-	double join_tokens;          /* rate limit of /agents/join */
+	struct sse *sse;       /* followers of events (api_stream.c); NULL once the thread ends */
+	struct follow *follow; /* followers of logs (api_logs.c); NULL once the thread ends */
+	double join_tokens;    /* rate limit of /agents/join */
 	uint64_t join_at_us;
 	_Atomic uint32_t listeners;    /* followers of events and of logs on this thread */
 	_Atomic uint64_t notices_lost; /* notices that found the channel full: followers read the store again */
@@ -77,9 +77,6 @@ cJSON *api_numbers(struct api *a);
 struct sse *sse_create(struct io *io);
 void sse_destroy(struct sse *s);
 void sse_notice(struct io *io, struct event_row *ev); /* takes ev */
-
-/* api_data.c */
-void manifests_free(struct manifests *ms);
 
 /* api_logs.c */
 struct follow *follow_create(struct io *io);

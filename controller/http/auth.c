@@ -33,6 +33,7 @@
 #define TOKEN_MAX    256
 #define CODE_SLOTS   4096
 #define NAMES        256
+#define UNKNOWN_US   10000000u /* an unknown account is asked for again */
 #define USE_EVERY_US 60000000u /* the use of a token is reported once in that time */
 
 struct auth {
@@ -48,13 +49,16 @@ struct auth {
 	_Atomic uint64_t used[CODE_SLOTS]; /* nonces of codes that were turned in */
 };
 
-struct auth_names { /* direct-mapped by uid */
+struct name_slot {
+	uint32_t uid;
+	int set;
+	uint64_t until_us;
+	char name[AUTH_USER_SIZE]; /* "": unknown */
+};
+
+struct auth_names {
 	struct token_cache *tokens;
-	struct {
-		uint32_t uid;
-		int set;
-		char name[AUTH_USER_SIZE];
-	} slot[NAMES];
+	struct name_slot slot[NAMES]; /* direct-mapped by uid */
 };
 
 /* ---- admin.token ------------------------------------------------------------------------------ */
@@ -144,29 +148,47 @@ void auth_names_destroy(struct auth_names *n)
 	free(n);
 }
 
-/* NULL: no such account. */
-static const char *name_of(struct auth_names *names, uint32_t uid)
+void auth_look_up(uint32_t uid, char name[AUTH_USER_SIZE])
 {
-	unsigned i = uid % NAMES;
 	char text[4096];
 	struct passwd pw, *found = NULL;
 
-	if (names->slot[i].set && names->slot[i].uid == uid)
-		return names->slot[i].name;
-	if (getpwuid_r((uid_t)uid, &pw, text, sizeof(text), &found) != 0 || !found ||
-	    strlen(pw.pw_name) >= AUTH_USER_SIZE)
-		return NULL;
-	names->slot[i].uid = uid;
-	names->slot[i].set = 1;
-	snprintf(names->slot[i].name, AUTH_USER_SIZE, "%s", pw.pw_name);
-	return names->slot[i].name;
+	name[0] = '\0';
+	if (getpwuid_r((uid_t)uid, &pw, text, sizeof(text), &found) == 0 && found &&
+	    strlen(pw.pw_name) < AUTH_USER_SIZE)
+		snprintf(name, AUTH_USER_SIZE, "%s", pw.pw_name);
+}
+
+void auth_names_put(struct auth_names *n, uint32_t uid, const char *name, uint64_t now_real_us)
+{
+	struct name_slot *s = &n->slot[uid % NAMES];
+
+	s->set = 1;
+	s->uid = uid;
+	s->until_us = *name ? UINT64_MAX : now_real_us + UNKNOWN_US;
+	snprintf(s->name, AUTH_USER_SIZE, "%s", name);
+}
+
+int auth_names_has(const struct auth_names *n, uint32_t uid, uint64_t now_real_us)
+{
+	const struct name_slot *s = &n->slot[uid % NAMES];
+
+	return s->set && s->uid == uid && now_real_us < s->until_us;
+}
+
+/* "": unknown. */
+static const char *name_of(const struct auth_names *names, uint32_t uid)
+{
+	const struct name_slot *s = &names->slot[uid % NAMES];
+
+	return s->set && s->uid == uid ? s->name : "";
 }
 
 static int by_uid(struct auth *a, struct auth_names *names, uint32_t uid, struct identity *out, struct err *e)
 {
 	const char *name = name_of(names, uid);
 
-	if (!name)
+	if (!*name)
 		return err_set(e, ERR_UNAUTHORIZED, "user id %u has no account on the machine of hearthd", uid);
 	snprintf(out->user, sizeof(out->user), "%s", name);
 	out->role = uid == 0 || uid == a->own_uid ? ROLE_ADMIN : ROLE_USER;

@@ -33,10 +33,17 @@ struct auth *auth_create(const char *data_dir, const char *admin_user, const str
                          struct err *e);
 void auth_destroy(struct auth *a);
 
-/* Per-thread memory of account names (NSS may be slow) and of tokens (token_cache.h). */
+/* Per-thread memory of account names and of tokens (token_cache.h). auth_identify only knows names that were
+ * put there. */
 struct auth_names;
 struct auth_names *auth_names_create(void);
 void auth_names_destroy(struct auth_names *n);
+/* 1: the thread remembers this account, or that it is unknown. */
+int auth_names_has(const struct auth_names *n, uint32_t uid, uint64_t now_real_us);
+/* name "": unknown, which is remembered for a few seconds only. */
+void auth_names_put(struct auth_names *n, uint32_t uid, const char *name, uint64_t now_real_us);
+/* Asks the name service; "": unknown. May take as long as the service likes: not for I/O threads. */
+void auth_look_up(uint32_t uid, char name[AUTH_USER_SIZE]);
 
 struct auth_call {
 	const char *authorization, *cookie, *session_key, *host, *origin; /* headers, NULL none */

@@ -79,9 +79,10 @@ struct io_config {
 
 struct io_set {
 	struct io io[IO_MAX + IO_AGENTS];
-	unsigned n;             /* threads that serve HTTP; those of agents follow them */
-	unsigned all;           /* n + IO_AGENTS */
-	struct work_pool *work; /* questions that may take long (work.h); set before the threads start */
+	unsigned n;   /* threads that serve HTTP; those of agents follow them */
+	unsigned all; /* n + IO_AGENTS */
+	/* Questions that may take long, and look-ups of accounts (work.h); set before the threads start. */
+	struct work_pool *work, *names;
 	_Atomic int stopping;
 	struct io_config cfg;
 	char *db_path;

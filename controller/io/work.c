@@ -72,7 +72,10 @@ static void work_free(struct work *k)
 	free(k->text);
 	if (k->fd >= 0)
 		close(k->fd);
-	k->call->on_gone = NULL;
+	if (k->call->state == k) { /* its answer may have begun another question */
+		k->call->state = NULL;
+		k->call->on_gone = NULL;
+	}
 	call_drop(k->call);
 	free(k);
 }
@@ -126,9 +129,11 @@ static void on_result(struct io *io, void *arg)
 	work_free(k);
 }
 
-static void refuse(struct call *c, enum work_added why)
+static void refuse(struct call *c, enum work_added why, int is_name)
 {
-	if (why == WORK_USER_FULL)
+	if (is_name)
+		call_problem(c, 503, "try again", "too many calls wait for the name service of hearthd's machine");
+	else if (why == WORK_USER_FULL)
 		call_problem(c, 429, "wait for their answers, then try again",
 		             "you have %u searches that run or wait, and a user may have no more", WORK_USER_QUEUE);
 	else
@@ -137,7 +142,7 @@ static void refuse(struct call *c, enum work_added why)
 
 void work_ask(struct call *c, struct io *io, const struct work_ask *w)
 {
-	struct work_pool *p = io->set->work;
+	struct work_pool *p = w->is_name ? io->set->names : io->set->work;
 	struct work *k = xcalloc(1, sizeof(*k));
 	enum work_added added;
 
@@ -158,7 +163,7 @@ void work_ask(struct call *c, struct io *io, const struct work_ask *w)
 		return;
 	c->state = NULL;
 	c->on_gone = NULL;
-	refuse(c, added);
+	refuse(c, added, w->is_name);
 	work_free(k);
 }
 

@@ -2,11 +2,13 @@
  * work: questions that may take long run on workers, so that no I/O thread waits for them.
  *
  * An I/O thread hands over a function, which runs on a worker with a reader of its own. Its result comes back
- * to the I/O thread of the call. The search of jobs, the list of an array's members and sums of cost are such
- * questions. A question ends when its client leaves, WORK_LIMIT_MS after it
- * was asked, or when hearthd stops: the reader is interrupted. Workers yield the CPU to all other threads.
- * Users have turns. A pool that has WORK_QUEUE questions answers the next one with 503; a user who has
- * WORK_USER_QUEUE of them gets 429.
+ * to the I/O thread of the call. Searches and names of jobs, members of an array, metrics, sums of cost, the
+ * scheduler's record and all that reads a manifest are such questions. A question ends when its client
+ * leaves, WORK_LIMIT_MS after it was asked, or when hearthd stops: the reader is interrupted. Workers yield
+ * the CPU to all other threads. Users have turns. A pool that has WORK_QUEUE questions answers the next one
+ * with 503; a user who has WORK_USER_QUEUE of them gets 429.
+ *
+ * Accounts are looked up by workers of their own: the name service may be slow, and searches fill workers.
  */
 #ifndef HEARTH_CONTROLLER_IO_WORK_H
 #define HEARTH_CONTROLLER_IO_WORK_H
@@ -35,6 +37,7 @@ struct work_ask {
 	void (*answer)(struct call *c, struct io *io, cJSON *body, void *state);
 	void *state; /* taken */
 	void (*free_state)(void *state);
+	int is_name; /* for the workers of names */
 };
 /* Answers the call with 503 when the pool is full, with 429 when its user has too many. Uses on_gone and
  * state of the call. */

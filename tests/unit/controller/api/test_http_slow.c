@@ -2,10 +2,13 @@
  * Searches that take long: others are answered meanwhile, and a search ends when its client leaves, when its
  * time is over, and when hearthd stops. The failpoint work.slow makes a search last until somebody ends it.
  */
+#include <linux/securebits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/base/fault.h"
@@ -17,6 +20,8 @@
 #include "tests/unit/controller/http/httpkit.h"
 
 #ifdef HEARTH_FAULTS
+
+#define UNKNOWN_UID 64321 /* of no account */
 
 static struct hkit *k;
 
@@ -36,15 +41,22 @@ static void add_user(const char *name)
 	hkit_commit(k, t);
 }
 
-static int search_by(const char *token, const char *text)
+static int ask_by(const char *token, const char *path)
 {
-	cleanup_free char *rq = xasprintf("GET /api/v1/jobs?text=%s HTTP/1.1\r\nHost: localhost\r\n"
+	cleanup_free char *rq = xasprintf("GET %s HTTP/1.1\r\nHost: localhost\r\n"
 	                                  "Authorization: Bearer %s\r\n\r\n",
-	                                  text, token);
+	                                  path, token);
 	int fd = raw_connect(k);
 
 	raw_send(fd, rq);
 	return fd;
+}
+
+static int search_by(const char *token, const char *text)
+{
+	cleanup_free char *path = xasprintf("/api/v1/jobs?text=%s", text);
+
+	return ask_by(token, path);
 }
 
 static int search(const char *text)
@@ -92,6 +104,105 @@ static void test_others(void)
 	like(text, "200 OK", "until clients leave: their searches end");
 	free(text);
 	close(fds[WORK_THREADS]);
+}
+
+/* Status of a call over the unix socket from an account that does not exist. */
+static int unknown_status(void)
+{
+	int fds[2], status = 0, fd;
+	char *text;
+	pid_t pid;
+
+	if (pipe(fds) < 0 || (pid = fork()) < 0)
+		tap_bail("pipe, fork");
+	if (pid == 0) {
+		/* The folder is closed to others, so root's rights stay. */
+		if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP) < 0 || setuid(UNKNOWN_UID) < 0)
+			_exit(1);
+		fd = raw_unix(k);
+		raw_send(fd, "GET /api/v1/whoami HTTP/1.1\r\nHost: localhost\r\n\r\n");
+		text = raw_read(fd, "\r\n\r\n", 8000, NULL);
+		status = strlen(text) > 12 ? atoi(text + 9) : 0;
+		_exit(write(fds[1], &status, sizeof(status)) != sizeof(status));
+	}
+	close(fds[1]);
+	if (read(fds[0], &status, sizeof(status)) != sizeof(status))
+		status = -1;
+	close(fds[0]);
+	waitpid(pid, NULL, 0);
+	return status;
+}
+
+/* A slow name service delays its caller only, also where searches have all workers. */
+static void test_names(void)
+{
+	int fd = raw_unix(k), searches[WORK_THREADS];
+	uint64_t begin;
+	char *text;
+
+	fault_clear();
+	fault_arm("work.slow", 2, WORK_THREADS); /* the first one is the look-up's own */
+	fault_arm("auth.slow_name", 1, 1);
+	raw_send(fd, "GET /api/v1/whoami HTTP/1.1\r\nHost: localhost\r\n\r\n");
+	for (int i = 0; i < 1000 && fault_count("auth.slow_name") < 1; i++)
+		usleep(10000);
+	begin = hkit_now_us();
+	for (unsigned i = 0; i < WORK_THREADS; i++)
+		searches[i] = i < WORK_USER_THREADS ? search("endless") : search_by("ada", "endless");
+	is_int(status_of("/api/v1/whoami"), 200, "another request is answered during a look-up of an account");
+	ok(hkit_now_us() - begin < 2000000, "at once");
+	text = raw_read(fd, "}", 8000, NULL);
+	like(text, "200 OK", "the caller is answered when his account is known");
+	free(text);
+	for (unsigned i = 0; i < WORK_THREADS; i++)
+		close(searches[i]);
+	raw_send(fd, "GET /api/v1/whoami HTTP/1.1\r\nHost: localhost\r\n\r\n");
+	text = raw_read(fd, "}", 8000, NULL);
+	like(text, "200 OK", "his next call is answered, too");
+	free(text);
+	is_int(fault_count("auth.slow_name"), 1, "without another look-up");
+	close(fd);
+	if (geteuid() == 0) {
+		is_int(unknown_status(), 401, "an account that does not exist is refused");
+		is_int(unknown_status(), 401, "again");
+		is_int(fault_count("auth.slow_name"), 2, "the second time from memory");
+	}
+	fault_clear();
+}
+
+/* All that a user can make large or slow runs on workers, and ends when its client leaves. */
+static void test_kinds(void)
+{
+	static const char *const paths[] = {
+	    "/api/v1/jobs?text=endless",
+	    "/api/v1/jobs/resolve?ref=one",
+	    "/api/v1/jobs/1/members",
+	    "/api/v1/jobs/1/metrics",
+	    "/api/v1/jobs/1/metrics/loss",
+	    "/api/v1/jobs/1/artifacts/code",
+	    "/api/v1/jobs/1/artifacts/code?manifest=1",
+	    "/api/v1/jobs/1/artifacts/code/train.py",
+	    "/api/v1/blobs/e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855?job=1&kind=code",
+	    "/api/v1/cost",
+	    "/api/v1/trace",
+	    "/api/v1/trace/last",
+	};
+
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+		uint64_t begin;
+		int fd;
+
+		fault_clear();
+		fault_arm("work.slow", 1, 1);
+		fd = ask_by(hkit_token(k), paths[i]);
+		ok(slow_ones(1), "a worker answers %s", paths[i]);
+		begin = hkit_now_us();
+		is_int(status_of("/api/v1/whoami"), 200, "another request is answered meanwhile");
+		close(fd);
+		/* One user has two workers: a later question shows that the earlier ones ended with their clients. */
+		ok(hkit_now_us() - begin < WORK_LIMIT_MS * 1000ull / 2, "without waiting for it");
+	}
+	fault_clear();
 }
 
 static void test_limit(void)
@@ -202,11 +313,13 @@ int main(void)
 {
 	int fd;
 
-	k = hkit_start(NULL);
+	k = hkit_start(&(struct hkit_options){.io_threads = 1});
 	hkit_job(k, 1, "one", "root", "completed", 1);
 	add_user("ada");
 	add_user("bob");
+	test_names();
 	test_others();
+	test_kinds();
 	test_limit();
 	test_turns();
 	test_full();
