@@ -17,6 +17,7 @@
 
 #include "common/base/fault.h"
 #include "common/base/hash.h"
+#include "common/base/lease_times.h"
 #include "common/base/log.h"
 #include "common/base/text.h"
 #include "common/net/tls.h"
@@ -389,6 +390,16 @@ static uint32_t seconds_of(const struct conf *conf, const char *name)
 	return (uint32_t)(conf_get_duration_us(conf, name) / 1000000);
 }
 
+static uint32_t lease_ms_of(const struct conf *conf)
+{
+	return (uint32_t)(conf_get_duration_us(conf, "lease") / 1000);
+}
+
+static uint32_t beat_ms_of(const struct conf *conf)
+{
+	return lease_beat_ms(lease_ms_of(conf), (uint32_t)(conf_get_duration_us(conf, "beat") / 1000));
+}
+
 static uint64_t mib_of(const struct conf *conf, const char *name)
 {
 	return (uint64_t)conf_get_int(conf, name) << 20;
@@ -406,8 +417,8 @@ static int start_server(struct controller *c, struct err *e)
 	    .cluster = c->cluster,
 	    .admin_user = c->owner,
 	    .accounts = c->accounts,
-	    .lease_ms = (uint32_t)(conf_get_duration_us(c->conf, "lease") / 1000),
-	    .beat_ms = (uint32_t)(conf_get_duration_us(c->conf, "beat") / 1000),
+	    .lease_ms = lease_ms_of(c->conf),
+	    .beat_ms = beat_ms_of(c->conf),
 	    .max_runtime_default_s = seconds_of(c->conf, "max_runtime_default"),
 	    .max_runtime_limit_s = seconds_of(c->conf, "max_runtime_limit"),
 	    .web_dir = *web ? web : NULL,

@@ -310,8 +310,8 @@ uint64_t core_next_us(const struct core *c)
 		at = job_next_deadline(c);
 	if (c->budgets.at_us < at)
 		at = c->budgets.at_us;
-	if (node_first(c) && c->lease.check_us < at)
-		at = c->lease.check_us;
+	if (silence_next_us(c) < at)
+		at = silence_next_us(c);
 	if (reserve_first(c) && c->reserves.at_us < at)
 		at = c->reserves.at_us;
 	if (alloc_next_us(c) < at)
@@ -342,7 +342,7 @@ void core_tick(struct core *c)
 		return;
 	while ((j = job_due(c, now_boot(c))))
 		job_touch(c, j);
-	if (node_first(c) && now_boot(c) >= c->lease.check_us)
+	if (now_boot(c) >= silence_next_us(c))
 		lease_check(c);
 	if (reserve_first(c) && now_boot(c) >= c->reserves.at_us)
 		reserve_review(c);

@@ -12,6 +12,7 @@
 #include "agent/control/peerport.h"
 #include "agent/launch/launches.h"
 #include "common/base/fault.h"
+#include "common/base/lease_times.h"
 #include "common/base/log.h"
 #include "common/os/fsutil.h"
 #include "common/os/lease_file.h"

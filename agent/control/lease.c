@@ -3,11 +3,9 @@
  */
 #include "agent/control/lease.h"
 
-#include "common/net/wire.h"
+#include "common/base/lease_times.h"
 
-#define ASK_TIMEOUT_MAX_MS 1000u
-#define ASK_TIMEOUT_MIN_MS 150u
-#define LEASE_DEFAULT_MS   10000u
+#define LEASE_DEFAULT_MS 10000u
 
 void lease_init(struct lease *l, uint64_t last_ack_us, uint32_t lease_ms, int heard)
 {
@@ -55,11 +53,7 @@ int lease_tick(struct lease *l, uint64_t now_us)
 
 uint32_t lease_ask_timeout_ms(const struct lease *l)
 {
-	uint32_t ms = l->lease_ms / 8;
-
-	if (ms < ASK_TIMEOUT_MIN_MS)
-		return ASK_TIMEOUT_MIN_MS;
-	return ms > ASK_TIMEOUT_MAX_MS ? ASK_TIMEOUT_MAX_MS : ms;
+	return lease_ask_ms(l->lease_ms);
 }
 
 int lease_peer_hears(uint32_t lease_ms, int has_controller, uint64_t ack_age_ms)
@@ -85,7 +79,7 @@ enum lease_verdict lease_verdict(uint32_t peers_known, uint32_t peers_reached, u
 static uint64_t second_round_us(const struct lease *l, uint64_t now_us)
 {
 	uint64_t due = l->last_ack_us + (uint64_t)l->lease_ms * 875;
-	uint64_t given_up = l->last_ack_us + ((uint64_t)l->lease_ms + LEASE_MARGIN_MS) * 1000;
+	uint64_t given_up = l->last_ack_us + ((uint64_t)l->lease_ms + lease_margin_ms(l->lease_ms)) * 1000;
 
 	if (due > now_us)
 		return due;

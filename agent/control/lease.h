@@ -29,8 +29,6 @@
 
 #include <stdint.h>
 
-#define LEASE_ROUND_MS 100u /* that a round may take over one question */
-
 /* LATE: no agent hears hearthd, by answers that are too old; ask again. */
 enum lease_verdict { LEASE_CARRY_ON, LEASE_CUT, LEASE_MINORITY, LEASE_LATE };
 enum lease_phase {

@@ -31,10 +31,6 @@
 #define WIRE_MAX_STR     (4u * 1024 * 1024)
 #define WIRE_MAX_ITEMS   (1u << 20) /* entries of a vector (but BYTES) */
 
-/* Beyond its lease a node that is silent may be given up by hearthd; its agent must have ended what runs
- * there by then. */
-#define LEASE_MARGIN_MS 2000u
-
 /* Field types. Vectors and strings are owned by the message. STR is never NULL after decoding. */
 struct wire_bytes {
 	uint8_t *data;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/base/fault.h"
+#include "common/base/lease_times.h"
 #include "common/base/xalloc.h"
 
 #define LINE_SIZE  110
@@ -21,7 +22,7 @@
 
 uint64_t lease_until_us(uint64_t from_us, uint32_t lease_ms)
 {
-	return from_us + ((uint64_t)lease_ms + SWITCH_MS) * 1000;
+	return from_us + ((uint64_t)lease_ms + LEASE_SWITCH_MS) * 1000;
 }
 
 int lease_file_write(const char *path, const struct lease_record *r, struct err *e)

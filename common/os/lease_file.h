@@ -1,10 +1,10 @@
 /*
  * lease_file: RUN/lease, the record of a node's lease, by which ranks end without an agent.
  *
- * The agent writes how long its ranks may run without a further record: a lease and SWITCH_MS after the last
- * beat that hearthd answered was sent, or after the verdict that hearthd is down. Each shim reads the record,
- * sleeps until that time, reads again, and ends its process when there is no later one. An agent that lives
- * has acted before; hearthd declares the node lost later (docs/spec/08-lease.md).
+ * The agent writes how long its ranks may run without a further record: a lease and LEASE_SWITCH_MS after the
+ * last beat that hearthd answered was sent, or after the verdict that hearthd is down. Each shim reads the
+ * record, sleeps until that time, reads again, and ends its process when there is no later one. An agent that
+ * lives has acted before; hearthd declares the node lost later (docs/spec/08-lease.md).
  *
  * The file has one record in two equal lines. It is written in place: no memory is needed for that, even on a
  * full tmpfs. A reader that finds two different lines has met a write and reads again. Older agents write and
@@ -16,9 +16,6 @@
 #include "common/base/err.h"
 #include "common/os/proc.h"
 #include <stdint.h>
-
-/* An agent's last question in its lease may end so late: see the formulas in 08-lease.md. */
-#define SWITCH_MS 250u
 
 struct lease_record {     /* times are CLOCK_BOOTTIME */
 	uint64_t last_ack_us; /* when the last answered beat was sent */

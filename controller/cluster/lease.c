@@ -22,6 +22,7 @@
 
 #include "common/base/fault.h"
 #include "common/base/json.h"
+#include "common/base/lease_times.h"
 #include "common/base/log.h"
 #include "common/base/text.h"
 #include "common/base/xalloc.h"
@@ -38,8 +39,8 @@
 #include "controller/state/node_table.h"
 #include "controller/state/turn.h"
 
-#define CHECK_EVERY_US 250000
-#define SKEW_MOST_US   (100ll * 365 * 86400 * 1000000)
+#define SOON_US      20000 /* many nodes that come back at once are looked at together */
+#define SKEW_MOST_US (100ll * 365 * 86400 * 1000000)
 
 static void answer_beat(struct core *c, struct cnode *n, uint64_t seq)
 {
@@ -73,8 +74,7 @@ static void take_skew(struct cnode *n, const struct wm_beat *m)
 
 void on_beat(struct core *c, struct cnode *n, const struct wm_beat *m)
 {
-	n->beat_us = now_boot(c);
-	n->r.seen_us = now_real(c);
+	node_heard(c, n);
 	n->load1 = finite_or_0(m->load1);
 	n->cpu_used = finite_or_0(m->cpu_used);
 	n->memory_used = m->memory_used;
@@ -84,8 +84,6 @@ void on_beat(struct core *c, struct cnode *n, const struct wm_beat *m)
 	n->gpu_util = (struct wire_f64v){xmemdup(m->gpu_util.v, m->gpu_util.n * sizeof(double)), m->gpu_util.n};
 	n->gpu_memory_used = (struct wire_u64v){
 	    xmemdup(m->gpu_memory_used.v, m->gpu_memory_used.n * sizeof(uint64_t)), m->gpu_memory_used.n};
-	n->may_run_alone_until_us = 0;
-	n->silence_said = 0;
 	take_skew(n, m);
 	peers_told(n, m->peers_gen);
 	/* Its jobs may run elsewhere, and it understands no order to end its ranks. Without an answer its lease
@@ -108,7 +106,8 @@ void node_is_lost(struct core *c, struct cnode *n, const char *why, const char *
 	cluster_post(c, EV_GONE, d);
 	c->peers.gen++; /* other nodes count their majority without it from now on */
 	n->may_run_alone_until_us = 0;
-	n->silence_said = 0;
+	n->alone = n->silence_said = 0;
+	lease_look_at(c, now_boot(c)); /* the others may reach it still */
 	c->nodes.n_lost++;
 	log_warn("event=node_lost node=%s jobs=%u text=\"%s\"", n->name, n->n_jobs, why);
 	peers_changed(c);
@@ -128,19 +127,32 @@ void node_is_lost(struct core *c, struct cnode *n, const char *why, const char *
 	node_health_note(c, n, HEALTH_LOST, why);
 }
 
+static uint64_t silent_from(const struct core *c, const struct cnode *n)
+{
+	return n->beat_us > c->life.started_us ? n->beat_us : c->life.started_us;
+}
+
 uint64_t node_silent_us(const struct core *c, const struct cnode *n)
 {
-	return now_boot(c) - (n->beat_us > c->life.started_us ? n->beat_us : c->life.started_us);
+	return now_boot(c) - silent_from(c, n);
+}
+
+int node_is_dark(const struct core *c, const struct cnode *n)
+{
+	return !n->beat_us || n->beat_us < c->life.started_us ||
+	       now_boot(c) - n->beat_us >= lease_sight_us(c->cfg.lease_ms);
 }
 
 static uint64_t patience_us(const struct core *c)
 {
-	return (uint64_t)c->cfg.lease_ms * 1000 + LEASE_MARGIN_US;
+	uint64_t ms = (uint64_t)c->cfg.lease_ms + lease_margin_ms(c->cfg.lease_ms);
+
+	return ms * 1000 / (FAULT("mistake.short_lease") ? 4 : 1);
 }
 
 int node_may_run_alone(const struct core *c, const struct cnode *n)
 {
-	return n->r.state == NODE_UP && n->may_run_alone_until_us && node_silent_us(c, n) > patience_us(c);
+	return n->r.state == NODE_UP && n->may_run_alone_until_us && node_silent_us(c, n) >= patience_us(c);
 }
 
 /* Reports a silent node, once for each silence. */
@@ -161,38 +173,119 @@ static void report_silence(struct core *c, struct cnode *n)
 	         n->n_jobs);
 }
 
-void lease_check(struct core *c)
-{
-	uint64_t now = now_boot(c), patience = patience_us(c) / (FAULT("mistake.short_lease") ? 4 : 1);
-	uint64_t late = now - c->lease.check_us;
+/* ---- who may run alone -------------------------------------------------------------------------------- */
 
-	if (c->lease.check_us && late > (uint64_t)c->cfg.lease_ms * 250) {
-		/* hearthd itself was stopped, suspended or starved, and agents that heard nobody for so long may run
-		 * alone. The count starts again, as after a start. */
+/* hearthd itself was stopped, suspended or starved, and agents that heard nobody for so long may run alone.
+ * The count starts again, as after a start. */
+static void watch_self(struct core *c, uint64_t now)
+{
+	uint64_t lease_us = c->cfg.lease_ms * 1000ull;
+
+	if (c->lease.watch_us && now > c->lease.watch_us + lease_us / 5) {
 		log_warn("event=stood_still for_ms=%" PRIu64 " text=\"nobody is declared lost for a lease\"",
-		         late / 1000);
+		         (now - c->lease.watch_us) / 1000);
 		c->life.started_us = now;
 	}
-	c->lease.check_us = now + CHECK_EVERY_US;
-	if (c->life.failing)
+	c->lease.watch_us = now + lease_us / 16;
+}
+
+/* Marks the nodes that may run alone by the present silence of all nodes. One that might at the last look
+ * counts as if it had been so until now. */
+static void find_loners(struct core *c, uint64_t now)
+{
+	for (struct cnode *n = node_first(c); n; n = node_next(n)) {
+		int was = n->alone;
+
+		n->alone = n->r.state == NODE_UP && node_is_dark(c, n) && peers_may_carry_on(c, n);
+		if (n->r.state == NODE_UP && (was || n->alone))
+			n->may_run_alone_until_us = now + patience_us(c);
+	}
+}
+
+void lease_look_at(struct core *c, uint64_t at_us)
+{
+	if (at_us < c->lease.check_us)
+		c->lease.check_us = at_us;
+}
+
+void node_heard(struct core *c, struct cnode *n)
+{
+	uint64_t now = now_boot(c);
+
+	if (node_is_dark(c, n)) {
+		/* With it others may have run alone until now; the last look was before that if one is due. */
+		if (now >= silence_next_us(c)) {
+			watch_self(c, now);
+			find_loners(c, now);
+		}
+		n->back_us = now;
+		lease_look_at(c, now + SOON_US);
+	}
+	n->beat_us = now;
+	n->r.seen_us = now_real(c);
+	n->may_run_alone_until_us = 0;
+	n->alone = n->silence_said = 0;
+}
+
+/* ---- the instants --------------------------------------------------------------------------------------
+ */
+
+static void settle_node(struct core *c, struct cnode *n, uint64_t now)
+{
+	uint64_t silent = node_silent_us(c, n);
+	TEXT(why);
+
+	if (n->r.state != NODE_UP || silent < patience_us(c))
+		return;
+	if (now < n->may_run_alone_until_us) {
+		report_silence(c, n);
+		return;
+	}
+	text_add(&why, "no sign of life for %.*f s", silent < 10000000 ? 2 : 0, (double)silent / 1e6);
+	node_is_lost(c, n, why.at, NULL);
+}
+
+static void take_sooner(uint64_t *next, uint64_t now, uint64_t at)
+{
+	if (at > now && at < *next)
+		*next = at;
+}
+
+/* Beats only delay a node's instants: what is found here is never too late. */
+static uint64_t find_next(const struct core *c, uint64_t now)
+{
+	uint64_t next = UINT64_MAX;
+
+	for (const struct cnode *n = node_first(c); n; n = node_next(n)) {
+		uint64_t from = silent_from(c, n);
+
+		if (n->r.state != NODE_UP)
+			continue;
+		take_sooner(&next, now, from + lease_sight_us(c->cfg.lease_ms));
+		take_sooner(&next, now, from + patience_us(c));
+		take_sooner(&next, now, n->may_run_alone_until_us);
+		take_sooner(&next, now, n->back_us + lease_back_us(c->cfg.lease_ms));
+	}
+	return next;
+}
+
+uint64_t silence_next_us(const struct core *c)
+{
+	return c->lease.check_us < c->lease.watch_us ? c->lease.check_us : c->lease.watch_us;
+}
+
+void lease_check(struct core *c)
+{
+	uint64_t now = now_boot(c);
+
+	watch_self(c, now);
+	if (now < c->lease.check_us || c->life.failing)
 		return;
 	/* First find the nodes that may run alone, by the present silence of all nodes: a node that is declared
 	 * lost below no longer counts as a peer of others. */
+	c->lease.check_us = UINT64_MAX;
+	find_loners(c, now);
 	for (struct cnode *n = node_first(c); n; n = node_next(n))
-		if (n->r.state == NODE_UP && node_silent_us(c, n) > (uint64_t)c->cfg.lease_ms * 500 &&
-		    peers_may_carry_on(c, n))
-			n->may_run_alone_until_us = now + patience;
-	for (struct cnode *n = node_first(c); n; n = node_next(n)) {
-		uint64_t silent = node_silent_us(c, n);
-		TEXT(why);
-
-		if (n->r.state != NODE_UP || silent <= patience)
-			continue;
-		if (n->may_run_alone_until_us && now <= n->may_run_alone_until_us) {
-			report_silence(c, n);
-			continue;
-		}
-		text_add(&why, "no sign of life for %.0f s", (double)silent / 1e6);
-		node_is_lost(c, n, why.at, NULL);
-	}
+		settle_node(c, n, now);
+	lease_look_at(c, find_next(c, now));
 }

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "common/base/hashtable.h"
+#include "common/base/lease_times.h"
 #include "common/base/xalloc.h"
 #include "common/net/wire.h"
 #include "controller/cluster/lease.h"
@@ -178,7 +179,8 @@ static int out_of_sight(const struct core *c, uint64_t id)
 {
 	const struct cnode *x = node_by_id(c, id);
 
-	return !x || x->r.state != NODE_UP || node_silent_us(c, x) > (uint64_t)c->cfg.lease_ms * 500;
+	return !x || x->r.state != NODE_UP || node_is_dark(c, x) ||
+	       (x->back_us && now_boot(c) < x->back_us + lease_back_us(c->cfg.lease_ms));
 }
 
 static int majority_out_of_sight(const struct core *c, const struct told *t)

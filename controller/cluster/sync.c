@@ -19,6 +19,7 @@
 #include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
+#include "controller/cluster/lease.h"
 #include "controller/cluster/nodes.h"
 #include "controller/cluster/peers.h"
 #include "controller/record/health.h"
@@ -63,8 +64,7 @@ static void admit_session(struct core *c, struct cnode *n, uint64_t session, con
 	n->synced = n->syncing = 0;
 	n->instance = hello ? hello->instance : 0;
 	n->version = hello ? hello->version : 0;
-	n->beat_us = now_boot(c);
-	n->r.seen_us = now_real(c);
+	node_heard(c, n);
 	n->peers_sent_us = 0;
 	n->retired_sent = 0;
 	node_changed(c, n, 0);
@@ -214,6 +214,7 @@ void on_sync_end(struct core *c, struct cnode *n)
 		cluster_post(c, EV_CONNECTED, d);
 		peers_changed(c);
 		c->peers.gen++;
+		lease_look_at(c, now_boot(c));
 	}
 	node_changed(c, n, 0);
 	log_info("event=synced node=%s launches=%u", n->name, n_jobs);

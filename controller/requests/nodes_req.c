@@ -120,6 +120,7 @@ void req_node_rm(struct core *c, struct request *rq)
 	json_add_str(d, "by", req_user(c, rq));
 	cluster_post(c, EV_NODE_REMOVED, d);
 	peers_changed(c);
+	lease_look_at(c, now_boot(c));
 	c->peers.gen++;
 	c->peers.retired_gen++;
 	node_changed(c, n, 0);

@@ -16,7 +16,6 @@
 
 #define NO_RANK          0xffffffffu
 #define MAX_REPLACEMENTS 3 /* of nodes that did not get ready, per job */
-#define LEASE_MARGIN_US  (LEASE_MARGIN_MS * 1000ull)
 
 struct array_rm;
 struct catalogue;
@@ -121,7 +120,8 @@ struct peers_state {        /* cluster/peers.c */
 };
 
 struct lease_state {   /* cluster/lease.c */
-	uint64_t check_us; /* boot: the next check */
+	uint64_t check_us; /* boot: the next instant at which something follows from silence */
+	uint64_t watch_us; /* boot: the next look whether this process runs in time; 0 not begun */
 };
 
 struct port_state { /* run/start.c */

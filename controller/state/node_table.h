@@ -47,6 +47,8 @@ struct cnode { /* begins with its record; core->records holds both */
 	uint64_t retired_sent;  /* 1 + peers.retired_gen as sent in this session; 0 none */
 	/* boot: until then it may carry on without this controller; 0: it does not */
 	uint64_t may_run_alone_until_us;
+	uint8_t alone;           /* it may, by the last look; it counts as such until the next one */
+	uint64_t back_us;        /* boot: when it was heard again after it was out of sight; 0 not yet */
 	uint8_t list_unknown;    /* from the store: the list that it has is not on record */
 	uint8_t silence_said;    /* the event about its silence was posted */
 	uint8_t skewed;          /* the event about its clock was posted */

@@ -174,7 +174,7 @@ static void make_core(struct world *w)
 	struct core_config cfg = {.cluster = "test",
 	                          .url = "http://127.0.0.1:1",
 	                          .owner_of_admin = "ada",
-	                          .lease_ms = 10000,
+	                          .lease_ms = w->lease_ms,
 	                          .prepare_timeout_s = 60};
 	struct core_io io = {.clock = &w->clock,
 	                     .random = io_random,
@@ -200,7 +200,7 @@ static void make_core(struct world *w)
 		tap_bail("core_load: %s", e.text);
 }
 
-struct world *world_create(uint64_t seed)
+struct world *world_create_lease(uint64_t seed, uint32_t lease_ms)
 {
 	static unsigned n;
 	struct world *w = xcalloc(1, sizeof *w);
@@ -208,6 +208,7 @@ struct world *world_create(uint64_t seed)
 	struct err e;
 
 	log_set_sink(quiet, NULL);
+	w->lease_ms = lease_ms;
 	w->rng = seed * 0x9e3779b97f4a7c15u + 0x1234567;
 	clock_fake_init(&w->clock, 1800000000000000u, 5000000000u);
 	w->path = xasprintf("%s/%d-%u.db", tap_tmpdir(), (int)getpid(), n++);

@@ -43,6 +43,7 @@ struct world {
 	const char *type;             /* of nodes that give their inventory from now on; NULL "box" */
 	double price;                 /* of these, USD an hour */
 	const char *const *labels;    /* of nodes that come; NULL-terminated */
+	uint32_t lease_ms;            /* of hearthd */
 	uint32_t version;             /* of the protocol, of agents that connect; 0: the present one */
 	uint64_t n_commits, next_session, next_frame;
 	/* the last answer */
@@ -59,7 +60,11 @@ struct world {
 	void *arg;
 };
 
-struct world *world_create(uint64_t seed);
+struct world *world_create_lease(uint64_t seed, uint32_t lease_ms);
+static inline struct world *world_create(uint64_t seed)
+{
+	return world_create_lease(seed, 10000);
+}
 void world_destroy(struct world *w);
 /* The end of a test: memory is consistent, and so is the store, whose replay gives the rows; then as above.
  */

@@ -20,6 +20,7 @@ struct sim_options profile_of(uint64_t seed)
 	if (sim_rnd(&r, 10) == 0)
 		o.faults = (1u << SIM_N_FAULT) - 1;
 	o.rules = (int)sim_rnd(&r, 2);
+	o.lease_ms = sim_rnd(&r, 2) ? 3000 : 10000;
 	return o;
 }
 

@@ -17,10 +17,9 @@
 #include "tests/world/simloop.h"
 #include <setjmp.h>
 
-#define SIM_NODES    8
-#define SIM_GPUS     4
-#define SIM_SLOTS    8
-#define SIM_LEASE_US 10000000u
+#define SIM_NODES 8
+#define SIM_GPUS  4
+#define SIM_SLOTS 8
 
 /* What may go wrong; bits of sim_options.faults. */
 #define SIM_FAULTS(F)                                                                                        \
@@ -56,6 +55,7 @@ struct sim_options {
 	uint64_t seed;
 	unsigned nodes, jobs;
 	uint32_t faults;     /* bits by enum sim_fault */
+	uint32_t lease_ms;   /* 0: 10 s */
 	uint64_t fault_us;   /* so long faults and users are at work */
 	int rules;           /* queues, quotas, reservations and sweeps, too */
 	uint32_t max_faults; /* so many at most */

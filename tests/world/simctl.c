@@ -105,7 +105,7 @@ static void on_start(void *arg)
 
 void sim_ctl_open(void)
 {
-	sim->w = world_create(sim->o.seed);
+	sim->w = world_create_lease(sim->o.seed, sim->o.lease_ms ? sim->o.lease_ms : 10000);
 	sim->w->hold_commits = 1;
 	sim->w->arg = sim;
 	sim->w->on_event = sim_check_event;

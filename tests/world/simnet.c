@@ -8,6 +8,7 @@
  */
 #include "agent/control/guard.h"
 #include "agent/control/peerport.h"
+#include "common/base/lease_times.h"
 #include "common/net/peer.h"
 #include "tests/world/sim.h"
 #include <stdio.h>
@@ -329,8 +330,10 @@ void sim_net_old_order(struct sim_node *n)
 
 static void at_agent(struct sim_conn *c, struct sim_msg *m)
 {
-	struct wm_welcome w = {
-	    .version = WIRE_VERSION, .session = c->session, .lease_ms = SIM_LEASE_US / 1000, .beat_ms = 1000};
+	struct wm_welcome w = {.version = WIRE_VERSION,
+	                       .session = c->session,
+	                       .lease_ms = sim->w->lease_ms,
+	                       .beat_ms = lease_beat_ms(sim->w->lease_ms, 1000)};
 	struct err why;
 	struct peer *p = c->peer;
 

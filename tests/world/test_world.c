@@ -1,6 +1,7 @@
 /*
  * The whole cluster under random faults, one seed a run (sim.h says what is real in it, simcheck.c what must
  * hold). HEARTH_SEED replays one, HEARTH_SEEDS runs so many, HEARTH_SOAK=1 at least twenty million steps.
+ * HEARTH_LEASE_MS sets the lease, which the seed chooses else (3 s or 10 s).
  */
 #include "tests/lib/tap.h"
 #include "tests/world/profile.h"
@@ -91,6 +92,8 @@ static void one(uint64_t seed, struct sim_result *out)
 
 	now_seed = seed;
 	o.trace = getenv("HEARTH_WORLD_LIVE") ? 2 : 0;
+	if (getenv("HEARTH_LEASE_MS"))
+		o.lease_ms = (uint32_t)strtoul(getenv("HEARTH_LEASE_MS"), NULL, 10);
 	if (sim_run(&o, &r) < 0)
 		failed(o, &r);
 	*out = r;

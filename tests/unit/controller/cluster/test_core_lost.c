@@ -4,6 +4,7 @@
  * matters: does anything run on two nodes?
  */
 #include "agent/control/lease.h"
+#include "common/base/lease_times.h"
 #include "controller/cluster/peers.h"
 #include "tests/lib/golden.h"
 #include "tests/lib/tap.h"
@@ -323,6 +324,64 @@ static void test_declared(void)
 	world_end_well(w);
 }
 
+/* The instant of the decision, by the clock of the core. Returns the time since the last sign of life. */
+static uint64_t lost_after_us(uint32_t lease_ms, uint64_t step_us)
+{
+	struct world *w = world_create_lease(90, lease_ms);
+	uint64_t from, after = 0, next_us = 0;
+
+	for (const char *p = "abc"; *p; p++)
+		world_agent_up(w, (char[]){*p, '\0'}, 1, 1);
+	for (int i = 0; i < 8; i++) {
+		for (const char *p = "abc"; *p; p++)
+			world_beat(w, (char[]){*p, '\0'});
+		world_advance(w, 1000000);
+	}
+	world_beat(w, "a");
+	from = w->clock.fake_boot_us;
+	while (!after && w->clock.fake_boot_us < from + 60000000) {
+		if (w->clock.fake_boot_us >= next_us) {
+			world_beat(w, "b");
+			world_beat(w, "c");
+			next_us = w->clock.fake_boot_us + lease_beat_ms(lease_ms, 1000) * 1000;
+		}
+		world_advance(w, step_us);
+		if (is_lost(w, "a"))
+			after = w->clock.fake_boot_us - from;
+	}
+	is_int(count_lost(w), 1, "the others are not lost");
+	world_end_well(w);
+	return after;
+}
+
+static void test_instant(void)
+{
+	is_int(lease_margin_ms(1000), 750, "margin of a lease of 1 s");
+	is_int(lease_margin_ms(3000), 750, "of 3 s");
+	is_int(lease_margin_ms(6000), 1500, "of 6 s: a quarter");
+	is_int(lease_margin_ms(10000), 2000, "of 10 s");
+	is_int(lease_margin_ms(600000), 2000, "of 10 min");
+	is_int(lost_after_us(3000, 1000), 3750000, "lease 3 s: lost at 3.75 s, at its instant");
+	is_int(lost_after_us(10000, 1000), 12000000, "lease 10 s: lost at 12 s, at its instant");
+	is_int(lost_after_us(1000, 1000), 1750000, "lease 1 s: lost at 1.75 s, at its instant");
+}
+
+/* hearthd has just started. A peer that connects late could not say that it hears hearthd, and so let a
+ * silent node go on. */
+static void test_late_peer(void)
+{
+	struct world *w = cluster(91, "ab");
+
+	world_restart(w);
+	world_advance(w, 4000000);
+	world_agent_up(w, "a", 1, 1);
+	beats(w, "a", 11);
+	ok(!is_lost(w, "b"), "until 4 s after the start b might run alone: not lost 15 s after it");
+	beats(w, "a", 4);
+	ok(is_lost(w, "b"), "lost a lease, the margin and a round of questions later");
+	world_end_well(w);
+}
+
 /* This process is stopped for 20 s and goes on. Nobody heard a controller meanwhile, so all agents may carry
  * on; three are heard first. */
 static void test_stopped(void)
@@ -353,6 +412,8 @@ int main(void)
 	test_symmetric();
 	test_symmetric_world();
 	test_restart();
+	test_instant();
+	test_late_peer();
 	test_stopped();
 	test_declared();
 	test_removed_with_jobs();
