@@ -139,6 +139,7 @@ void core_destroy(struct core *c)
 	free(c->peers.askable);
 	free(c->jobs.heap);
 	free(c->alloc.avoiders);
+	free(c->alloc.exchangers);
 	free(c->life.no_room);
 	free((char *)(uintptr_t)c->cfg.cluster);
 	free((char *)(uintptr_t)c->cfg.url);

@@ -62,7 +62,7 @@ void state_clear(struct core *c)
 	cluster_clear(&c->records);
 	cluster_init(&c->records);
 	instances_open(c);
-	c->alloc.n_avoiders = 0;
+	c->alloc.n_avoiders = c->alloc.n_exchangers = 0;
 	c->jobs.unfinished = 0;
 	memset(c->jobs.counts, 0, sizeof(c->jobs.counts));
 	memset(c->ports.used, 0, sizeof(c->ports.used));

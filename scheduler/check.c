@@ -52,7 +52,7 @@ static const char *check_node(const struct sched *s, const struct node *n)
 
 static const char *check_account(const struct sched *s, const struct account *a)
 {
-	uint64_t gpus = 0, cpus = 0, wants = 0, waiting = 0;
+	uint64_t gpus = 0, cpus = 0, wants = 0, waiting = 0, owed = 0;
 
 	for (uint32_t i = 0; i < s->n_active; i++) {
 		const struct lane *l = s->active[i];
@@ -69,7 +69,30 @@ static const char *check_account(const struct sched *s, const struct account *a)
 			gpus += j->holds[i].n_gpus;
 			cpus += hold_cpus(j, &j->holds[i]);
 		}
+	for (const struct exchange *x = s->exchanges; x; x = x->next) {
+		if (!account_below(x->job->lane->account, a))
+			continue;
+		for (uint32_t g = 0; g < x->job->shape->n_groups; g++)
+			owed += (uint64_t)exchange_lacks(x->job, g) * x->job->shape->groups[g].gpus;
+	}
+	if (owed != a->owed)
+		return "account: what is owed to its jobs and what was counted differ";
 	return gpus == a->gpus && cpus == a->cpus ? NULL : "account: what is held and what was counted differ";
+}
+
+static const char *check_exchanges(const struct sched *s)
+{
+	size_t n = 0;
+
+	for (const struct exchange *x = s->exchanges; x; x = x->next, n++) {
+		if (!x->job->is_exchanging || x->job->is_waiting || x->job->is_held || !x->job->lane)
+			return "model: a job that replaces its places also waits, or is unknown";
+		if (x->next && !queue_before(x->job, x->next->job))
+			return "model: jobs that replace their places are out of order";
+	}
+	for (const struct job *j = s->jobs; j; j = j->hh.next)
+		n -= j->is_exchanging;
+	return n ? "model: a job that replaces its places is in no list" : NULL;
 }
 
 static const char *check_sorted(const struct sched *s)
@@ -108,13 +131,15 @@ const char *sched_check(const struct sched *s)
 	for (const struct node *n = s->nodes; n && !bad; n = n->hh.next) {
 		bad = check_node(s, n);
 		drained += n->drained;
-		if (n->drained > 1 || (n->drained && (n->usable || !n->known)))
+		if (n->drained > 1 || (n->drained && (n->usable || n->spare || !n->known)) || (n->spare && n->usable))
 			bad = "model: a node is drained that takes jobs, or is put aside";
 	}
 	if (!bad && drained != s->n_drained)
 		bad = "model: wrong number of drained nodes";
 	for (const struct account *a = s->accounts; a && !bad; a = a->hh.next)
 		bad = check_account(s, a);
+	if (!bad)
+		bad = check_exchanges(s);
 	if (!bad)
 		bad = domain_check(s);
 	if (!bad)

@@ -35,6 +35,7 @@ struct sched_node { /* copied by sched_node_set */
 	const struct sched_gpu *gpus;
 	uint32_t n_gpus;
 	int usable; /* up and not drained: may get new work */
+	int spare;  /* kept for sched_job_exchange: it takes no other jobs */
 	double price_per_hour;
 	double power_w; /* at full load; 0 not known */
 	uint32_t doubt; /* 0 healthy; nodes of more doubt are taken only when those of less do not suffice */
@@ -77,6 +78,7 @@ struct sched_job { /* copied by sched_job_add */
 	uint64_t limit_s;          /* it is ended after this time; 0 none */
 	uint64_t believed_s;       /* less than that: what it is believed to take; 0: its limit */
 	uint64_t max_wait_s;       /* 0 none; see sched_expired */
+	int first;                 /* before all others of its priority: it lost its nodes and waits again */
 	int firm;                  /* a victim only of what its account holds beyond its quota */
 	const char *warm;          /* prefer nodes whose pool is warm for this; NULL none */
 	const struct sched_dep *after;
@@ -163,13 +165,14 @@ struct sched_place { /* one instance of the gang */
 	uint32_t n_cpus;
 	uint32_t *cpus; /* slot numbers 0..slots-1 on the node */
 };
-enum sched_turn {                     /* how it came to its turn */
-	              SCHED_TURN_FIRST,   /* first in order of those that could start */
-	              SCHED_TURN_KEPT,    /* a place was kept for it, which is free now */
-	              SCHED_TURN_BEFORE,  /* passed has a place kept; it is believed to end by the time when that
-	                                     starts */
-	              SCHED_TURN_BESIDE,  /* passed has a place kept; it leaves room for that */
-	              SCHED_TURN_PLANNED, /* SCHED_CONSERVATIVE: in the way of nobody's kept place */
+enum sched_turn {                      /* how it came to its turn */
+	              SCHED_TURN_FIRST,    /* first in order of those that could start */
+	              SCHED_TURN_KEPT,     /* a place was kept for it, which is free now */
+	              SCHED_TURN_BEFORE,   /* passed has a place kept; it is believed to end by the time when that
+	                                      starts */
+	              SCHED_TURN_BESIDE,   /* passed has a place kept; it leaves room for that */
+	              SCHED_TURN_PLANNED,  /* SCHED_CONSERVATIVE: in the way of nobody's kept place */
+	              SCHED_TURN_REPLACED, /* it held places, and has others for those that it gave back */
 	              SCHED_TURNS
 };
 struct sched_decision {
@@ -194,6 +197,14 @@ void sched_node_remove(struct sched *s, uint64_t id);
 /* Waiting. A waiting job of that id is replaced; one that holds resources must release them first (else
  * nothing happens, returns -1). */
 int sched_job_add(struct sched *s, const struct sched_job *j);
+/* A job that holds places gives back those on the nodes in drop, and waits for as many others. It goes on
+ * holding the rest, which nobody else gets meanwhile. Its decision (sched_step) comes before all waiting jobs
+ * and has all its places: those that it kept as they are, and new ones, on spare nodes first, not on nodes
+ * in `avoid`. It is made when all kept nodes are usable; limits count
+ * from then on. Nothing to drop: it waits for that alone. j: its
+ * wishes from now on, with the same groups, memory and disk, else -1 and nothing happens. It may be called
+ * again while the job waits so; sched_job_park and the like end it, and give all back. */
+int sched_job_exchange(struct sched *s, const struct sched_job *j, const uint64_t *drop, uint32_t n_drop);
 /* It is gone: no more waiting, or gives back all it holds. Who waits for its good end waits in vain. */
 void sched_job_remove(struct sched *s, uint64_t id);
 /* The same, but it comes again (sched_job_add, sched_job_holds) or ends later: who waits for it goes on
@@ -238,7 +249,8 @@ enum sched_why {
 	SCHED_RESERVED, /* it would fit, but nodes are kept for others before it would have ended */
 	SCHED_DEPENDS,  /* waits for another job */
 	SCHED_NEVER,    /* waits for one that ended otherwise than it should */
-	SCHED_CLOSED    /* its queue or owner starts nothing (sched_queue_close) */
+	SCHED_CLOSED,   /* its queue or owner starts nothing (sched_queue_close) */
+	SCHED_REPLACING /* holds places, and waits for others (sched_job_exchange) */
 };
 struct sched_reason { /* why a job waits, as data */
 	enum sched_why why;
@@ -334,6 +346,10 @@ struct sched_victim {
 size_t sched_preempt(struct sched *s, uint64_t job, struct sched_victim *v, size_t max);
 void sched_checkpointed(struct sched *s, uint64_t job, uint64_t at_s, uint64_t restart_s);
 
+int sched_job_exchanges(const struct sched *s,
+                        uint64_t job); /* 1: it waits for others instead of some places */
+/* The nodes on which it holds something, at most max; how many were written. */
+size_t sched_job_nodes(const struct sched *s, uint64_t job, uint64_t *nodes, size_t max);
 /* Waiting jobs; known and usable nodes. Any pointer may be NULL. */
 void sched_count(const struct sched *s, size_t *waiting, size_t *nodes, size_t *usable);
 /* Waiting jobs in order, at most max; how many were written. */

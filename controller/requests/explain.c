@@ -127,10 +127,10 @@ static void add_reserved(struct core *c, uint64_t job, struct text *t)
 static void why_queued(struct core *c, struct cjob *j, cJSON *body, cJSON *waits, struct text *t)
 {
 	static const char *const what[] = {
-	    [SCHED_FITS] = "scheduling",     [SCHED_BUSY] = "resources",   [SCHED_BEHIND] = "turn",
-	    [SCHED_NO_NODES] = "nodes",      [SCHED_IMPOSSIBLE] = "nodes", [SCHED_QUOTA] = "quota",
-	    [SCHED_CLOSED] = "budget",       [SCHED_DEPENDS] = "jobs",     [SCHED_NEVER] = "jobs",
-	    [SCHED_RESERVED] = "reservation"};
+	    [SCHED_FITS] = "scheduling",      [SCHED_BUSY] = "resources",   [SCHED_BEHIND] = "turn",
+	    [SCHED_NO_NODES] = "nodes",       [SCHED_IMPOSSIBLE] = "nodes", [SCHED_QUOTA] = "quota",
+	    [SCHED_CLOSED] = "budget",        [SCHED_DEPENDS] = "jobs",     [SCHED_NEVER] = "jobs",
+	    [SCHED_RESERVED] = "reservation", [SCHED_REPLACING] = "nodes"};
 	struct sched_reason r;
 
 	if (j->r.array && !j->admitted) {

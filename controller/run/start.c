@@ -163,7 +163,8 @@ static void add_turn(const struct sched_decision *dec, cJSON *d)
 	    [SCHED_TURN_KEPT] = "the place that was kept for it is free",
 	    [SCHED_TURN_BEFORE] = "it is believed to end before the place is needed that is kept for job",
 	    [SCHED_TURN_BESIDE] = "it leaves room for the place that is kept for job",
-	    [SCHED_TURN_PLANNED] = "its place is in the way of nobody's that is kept"};
+	    [SCHED_TURN_PLANNED] = "its place is in the way of nobody's that is kept",
+	    [SCHED_TURN_REPLACED] = "it kept its nodes, and has others for those that it lost"};
 	TEXT(why);
 
 	text_add(&why, "%s", words[dec->turn]);

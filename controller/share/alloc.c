@@ -117,7 +117,8 @@ static void wishes_init(struct core *c, struct wishes *w, const struct job_spec 
 	    .queue = j && j->r.queue ? j->r.queue : spec->queue,
 	    .owner = w->owner,
 	    .name = j ? j->r.name : spec->name,
-	    .submit_s = j && j->r.queued_us ? j->r.queued_us / 1000000 : sched_time(c),
+	    .first = j && j->goes_first,
+	    .submit_s = j && j->r.queued_us ? (j->r.queued_us - j->waited_us) / 1000000 : sched_time(c),
 	    .limit_s = alloc_limit_s(c, j ? j : &none, spec),
 	    .believed_s = believed_limit_s(c, spec, j, owner),
 	    .after = w->deps,
@@ -228,17 +229,17 @@ void alloc_ask(struct core *c, const struct job_spec *spec, const char *owner, s
 	wishes_fini(&w);
 }
 
-static void remember_avoider(struct core *c, uint64_t id)
+/* Adds the job to a list, once. */
+static void remember_job(uint64_t **v, uint32_t *n, uint32_t *cap, uint64_t id)
 {
-	for (uint32_t i = 0; i < c->alloc.n_avoiders; i++)
-		if (c->alloc.avoiders[i] == id)
+	for (uint32_t i = 0; i < *n; i++)
+		if ((*v)[i] == id)
 			return;
-	if (c->alloc.n_avoiders == c->alloc.cap_avoiders) {
-		c->alloc.cap_avoiders = c->alloc.cap_avoiders ? c->alloc.cap_avoiders * 2 : 8;
-		c->alloc.avoiders =
-		    xreallocarray(c->alloc.avoiders, c->alloc.cap_avoiders, sizeof(*c->alloc.avoiders));
+	if (*n == *cap) {
+		*cap = *cap ? *cap * 2 : 8;
+		*v = xreallocarray(*v, *cap, sizeof(**v));
 	}
-	c->alloc.avoiders[c->alloc.n_avoiders++] = id;
+	(*v)[(*n)++] = id;
 }
 
 /* Returns since when the job waits. The release of a held array starts the wait of its members again. */
@@ -246,7 +247,7 @@ static uint64_t waits_since(const struct core *c, const struct cjob *j)
 {
 	const struct cjob *whole = j->r.array ? job_find(c, j->r.array) : NULL;
 
-	return whole && whole->r.queued_us > j->r.queued_us ? whole->r.queued_us : j->r.queued_us;
+	return whole && whole->r.queued_us > j->r.queued_us ? whole->r.queued_us : j->r.queued_us - j->waited_us;
 }
 
 /* Sets the end of the longest wait by the boot clock, once each time that the job is queued, so that a change
@@ -303,7 +304,7 @@ void alloc_queue(struct core *c, struct cjob *j, const struct job_spec *spec)
 	j->typed = spec->instance_types.n > 0;
 	if (j->avoid) {
 		w.in.avoid = (const char *const *)j->avoid->v;
-		remember_avoider(c, j->r.id);
+		remember_job(&c->alloc.avoiders, &c->alloc.n_avoiders, &c->alloc.cap_avoiders, j->r.id);
 		/* The job avoids a node that failed while another node fits. Without another it may use that node
 		 * again, because the number of replacements is bounded. */
 		if (!sched_placeable(c->sched, &w.in, &r))
@@ -315,10 +316,83 @@ void alloc_queue(struct core *c, struct cjob *j, const struct job_spec *spec)
 	c->alloc.dirty = 1;
 }
 
+/* Follows S-159. */
+void alloc_queue_first(struct core *c, struct cjob *j, const struct job_spec *spec)
+{
+	const struct phase_rec *last = j->r.att ? &j->r.att->phases[PHASE_QUEUED] : NULL;
+	uint64_t waited = last && last->ended_us > last->started_us ? last->ended_us - last->started_us : 0;
+
+	j->goes_first = 1;
+	j->waited_us = waited < j->r.queued_us ? waited : 0;
+	alloc_queue(c, j, spec);
+}
+
 void alloc_unqueue(struct core *c, struct cjob *j)
 {
 	sched_job_park(c->sched, j->r.id);
+	j->goes_first = 0;
+	j->waited_us = 0;
 	c->alloc.dirty = 1;
+}
+
+/* ---- between two attempts ------------------------------------------------------------------------ */
+
+static int is_listed(const uint64_t *v, uint32_t n, uint64_t id)
+{
+	while (n && v[n - 1] != id)
+		n--;
+	return n > 0;
+}
+
+/* May a job start again there, now or when its agent is back? */
+static int is_lasting(struct core *c, uint64_t node)
+{
+	const struct cnode *n = node_by_id(c, node);
+
+	return n && n->r.state == NODE_UP && !n->r.drain;
+}
+
+/* Returns the nodes to give back: those in drop, and kept ones that are lost or drained. The caller frees.
+ * Follows S-158. */
+static uint64_t *find_drop(struct core *c, uint64_t job, const uint64_t *drop, uint32_t *n)
+{
+	uint64_t *v = xcalloc(*n + SPEC_MAX_NODES, sizeof(*v)), *kept = xcalloc(SPEC_MAX_NODES, sizeof(*kept));
+	size_t n_kept = sched_job_nodes(c->sched, job, kept, SPEC_MAX_NODES);
+
+	for (uint32_t i = 0; i < *n; i++)
+		v[i] = drop[i];
+	for (size_t i = 0; i < n_kept; i++)
+		if (!is_listed(v, *n, kept[i]) && !is_lasting(c, kept[i]))
+			v[(*n)++] = kept[i];
+	free(kept);
+	return v;
+}
+
+int alloc_exchange(struct core *c, struct cjob *j, const struct job_spec *spec, const uint64_t *drop,
+                   uint32_t n_drop)
+{
+	uint64_t *all = find_drop(c, j->r.id, drop, &n_drop);
+	struct strv avoid = {0};
+	struct wishes w;
+	int rc;
+
+	for (size_t i = 0; j->avoid && i < j->avoid->n; i++)
+		strv_add(&avoid, j->avoid->v[i]);
+	for (uint32_t i = 0; i < n_drop; i++)
+		if (node_by_id(c, all[i]))
+			strv_add(&avoid, node_by_id(c, all[i])->name);
+	wishes_init(c, &w, spec, j, j->r.owner);
+	w.in.avoid = (const char *const *)avoid.v;
+	rc = sched_job_exchange(c->sched, &w.in, all, n_drop);
+	if (rc < 0)
+		log_error("event=no_exchange job=%" PRIu64, j->r.id);
+	else
+		remember_job(&c->alloc.exchangers, &c->alloc.n_exchangers, &c->alloc.cap_exchangers, j->r.id);
+	wishes_fini(&w);
+	strv_fini(&avoid);
+	free(all);
+	c->alloc.dirty = 1;
+	return rc;
 }
 
 void alloc_after_event(struct core *c, struct cjob *j, enum event_type t, const struct job_before *before)
@@ -330,7 +404,10 @@ void alloc_after_event(struct core *c, struct cjob *j, enum event_type t, const 
 	c->alloc.dirty = 1;
 }
 
-void alloc_holds(struct core *c, struct cjob *j, uint64_t held_s)
+/* Tells the library at load that the job holds those places of its attempt that have at most that state, but
+ * none in drop. */
+static void restore_places(struct core *c, struct cjob *j, const struct job_spec *spec, enum place_state most,
+                           const uint64_t *drop, uint32_t n_drop, uint64_t held_s)
 {
 	const struct attempt_rec *a = j->r.att;
 	uint64_t now = sched_time(c);
@@ -340,7 +417,7 @@ void alloc_holds(struct core *c, struct cjob *j, uint64_t held_s)
 	for (uint32_t i = 0; i < a->n_places; i++) {
 		const struct place_rec *p = &a->places[i];
 
-		if (p->state >= PLACE_CLEANED)
+		if (p->state > most || is_listed(drop, n_drop, p->node_id))
 			continue;
 		d.places[d.n++] = (struct sched_place){.node = p->node_id,
 		                                       .group = p->group,
@@ -349,10 +426,23 @@ void alloc_holds(struct core *c, struct cjob *j, uint64_t held_s)
 		                                       .n_cpus = p->cpus.n,
 		                                       .cpus = p->cpus.v};
 	}
-	wishes_init(c, &w, j->act->spec, j, j->r.owner);
+	wishes_init(c, &w, spec, j, j->r.owner);
 	sched_job_restore(c->sched, &w.in, &d, held_s < now ? now - held_s : 0);
 	wishes_fini(&w);
 	free(d.places);
+}
+
+void alloc_holds(struct core *c, struct cjob *j, uint64_t held_s)
+{
+	restore_places(c, j, j->act->spec, PLACE_FAILED, NULL, 0, held_s);
+}
+
+int alloc_exchange_loaded(struct core *c, struct cjob *j, const struct job_spec *spec, const uint64_t *drop,
+                          uint32_t n_drop)
+{
+	if (j->r.att)
+		restore_places(c, j, spec, PLACE_CLEANED, drop, n_drop, 0);
+	return alloc_exchange(c, j, spec, drop, n_drop);
 }
 
 void alloc_release(struct core *c, struct cjob *j, uint64_t node)
@@ -383,6 +473,32 @@ static void review_avoiders(struct core *c)
 		spec_destroy(s);
 	}
 	c->alloc.n_avoiders = n;
+}
+
+/* Asks again for jobs that wait with kept places after nodes changed: a kept one may be lost or drained. */
+static void review_exchangers(struct core *c)
+{
+	uint32_t n = 0, many = c->alloc.n_exchangers;
+
+	c->alloc.recheck_exchangers = 0;
+	for (uint32_t i = 0; i < many; i++) {
+		struct cjob *j = job_find(c, c->alloc.exchangers[i]);
+		uint32_t n_drop = 0;
+		uint64_t *drop;
+		struct job_spec *s;
+		struct err e;
+
+		if (!j || !sched_job_exchanges(c->sched, j->r.id))
+			continue;
+		c->alloc.exchangers[n++] = c->alloc.exchangers[i];
+		drop = find_drop(c, j->r.id, NULL, &n_drop);
+		s = n_drop ? job_parse_spec(c, j, &e) : NULL;
+		if (s)
+			alloc_exchange(c, j, s, drop, n_drop);
+		spec_destroy(s);
+		free(drop);
+	}
+	c->alloc.n_exchangers = n;
 }
 
 /* Follows S-302. */
@@ -450,9 +566,34 @@ void alloc_prepare(struct core *c)
 	node_feed(c); /* it says whether avoided nodes and healths are to be looked at */
 	if (c->alloc.recheck_avoiders && !c->life.failing)
 		review_avoiders(c);
+	if (c->alloc.recheck_exchangers && !c->life.failing)
+		review_exchangers(c);
 	if (c->alloc.dirty)
 		node_health_review(c);
 	node_feed(c); /* of nodes whose level fell */
+}
+
+/* Kept places stay where the last attempt had them, so that node ranks change as little as can be. */
+static void order_places(const struct cjob *j, struct sched_decision *d)
+{
+	const struct attempt_rec *was = j ? j->r.att : NULL;
+
+	if (d->turn != SCHED_TURN_REPLACED || !was || was->n_places != d->n)
+		return;
+	/* Each kept place changes with whatever is at its old position, which is a new one or comes later. */
+	for (uint32_t i = 0; i < d->n; i++) {
+		uint32_t k = 0;
+
+		while (k < d->n &&
+		       (d->places[k].node != was->places[i].node_id || d->places[k].group != d->places[i].group))
+			k++;
+		if (k < d->n) {
+			struct sched_place p = d->places[k];
+
+			d->places[k] = d->places[i];
+			d->places[i] = p;
+		}
+	}
 }
 
 struct sched_decision *alloc_step(struct core *c, int n)
@@ -466,7 +607,9 @@ struct sched_decision *alloc_step(struct core *c, int n)
 		return NULL;
 	}
 	d = sched_step(c->sched);
-	if (!d)
+	if (d)
+		order_places(job_find(c, d->job), d);
+	else
 		end_pass(c);
 	return d;
 }

@@ -16,7 +16,18 @@
 
 void alloc_queue(struct core *c, struct cjob *j, const struct job_spec *spec); /* starts to wait */
 void alloc_unqueue(struct core *c,
-                   struct cjob *j);               /* neither waits nor holds nodes; it may be queued again */
+                   struct cjob *j); /* neither waits nor holds nodes; it may be queued again */
+/* As alloc_queue, but before all others of its priority; its last wait counts, too. */
+void alloc_queue_first(struct core *c, struct cjob *j, const struct job_spec *spec);
+/* A job between two attempts gives back its places on the nodes in drop and waits for as many others; nobody
+ * else gets the rest meanwhile. Its decision has the kept places where the last attempt had them. A kept node
+ * that is lost or drained is given back, too, now or when that happens. alloc_unqueue ends it. -1: the job
+ * waits in the queue, or what it holds does not suit spec; nothing happened. */
+int alloc_exchange(struct core *c, struct cjob *j, const struct job_spec *spec, const uint64_t *drop,
+                   uint32_t n_drop);
+/* The same at load: it holds the places of its ended attempt, but those on lost nodes. */
+int alloc_exchange_loaded(struct core *c, struct cjob *j, const struct job_spec *spec, const uint64_t *drop,
+                          uint32_t n_drop);
 void wait_review(struct core *c, struct cjob *j); /* ends a queued job whose longest wait is over */
 void alloc_holds(struct core *c, struct cjob *j,
                  uint64_t held_s); /* at load; held_s: seconds since its placement */

@@ -64,6 +64,7 @@ static void set_sched_node(struct core *c, struct cnode *n)
 	n->sched_health = s.doubt;
 	c->alloc.dirty = 1;
 	c->alloc.recheck_avoiders = c->alloc.n_avoiders > 0;
+	c->alloc.recheck_exchangers = c->alloc.n_exchangers > 0;
 }
 
 /* Reports the resources of a node, whether it accepts jobs, and whether only a drain prevents that. */

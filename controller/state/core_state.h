@@ -103,6 +103,9 @@ struct alloc_state {    /* share/alloc.c */
 	uint64_t *avoiders; /* waiting jobs that avoid nodes: judged again when nodes change */
 	uint32_t n_avoiders, cap_avoiders;
 	int recheck_avoiders;
+	uint64_t *exchangers; /* jobs that keep places and wait for others: judged again when nodes change */
+	uint32_t n_exchangers, cap_exchangers;
+	int recheck_exchangers;
 	int dirty;            /* something changed that may let a job start */
 	int more;             /* the rest of the decisions comes in the next turn */
 	uint64_t kept_seen_s; /* scheduler time: kept places up to then were waited for */

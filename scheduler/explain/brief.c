@@ -4,6 +4,7 @@
  * sched_explain, which looks at the nodes for each, knows more.
  */
 #include "scheduler/explain/explain.h"
+#include "scheduler/explain/replacing.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -234,5 +235,7 @@ void sched_brief(const struct sched *s, const uint64_t *ids, size_t n, struct sc
 		HASH_FIND(hh, s->jobs, &ids[i], sizeof(ids[i]), j);
 		if (j && j->is_waiting && !j->is_held)
 			say_brief(s, j, &p, &o);
+		else if (j && j->is_exchanging)
+			replacing_say(s, j, &o);
 	}
 }

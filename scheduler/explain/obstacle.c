@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "scheduler/explain/explain.h"
+#include "scheduler/explain/replacing.h"
 #include "scheduler/model/model.h"
 #include "scheduler/policy/fit.h"
 
@@ -23,6 +24,12 @@ static void say_size(struct text *o, uint64_t bytes)
 		text_add(o, "%.1f GiB", (double)bytes / (double)((uint64_t)1 << 30));
 	else
 		text_add(o, "%.0f MiB", (double)bytes / (double)((uint64_t)1 << 20));
+}
+
+/* The usable nodes, or with FIT_ANY_STATE all but spares. */
+static int may_count(const struct node *n, unsigned mode)
+{
+	return n->usable || (mode & FIT_ANY_STATE && !n->spare);
 }
 
 static uint64_t slots_of(const struct sched_group *g)
@@ -262,7 +269,7 @@ static void say_others(const struct sched *s, const struct shape *sh, const stru
 	for (size_t i = 0; i < s->n_sorted; i++) {
 		const struct node *x = s->sorted[i];
 
-		if ((x->usable || mode & FIT_ANY_STATE) && passes_test(x, sh, g, t - 1))
+		if (may_count(x, mode) && passes_test(x, sh, g, t - 1))
 			others_of(x, sh, t, label, &there);
 	}
 	if (!there.n && t == T_GPU_MODEL)
@@ -281,7 +288,7 @@ static const char *lacks_most(const struct sched *s, const struct shape *sh, con
 		uint32_t n = 0;
 
 		for (size_t i = 0; i < s->n_sorted; i++)
-			n += (s->sorted[i]->usable || mode & FIT_ANY_STATE) && passes_test(s->sorted[i], sh, g, T_TYPE) &&
+			n += may_count(s->sorted[i], mode) && passes_test(s->sorted[i], sh, g, T_TYPE) &&
 			     has_text(s->sorted[i]->labels, *r);
 		if (!n)
 			return *r;
@@ -376,7 +383,7 @@ static void say_slots(const struct sched *s, const struct sched_group *g, unsign
 	for (size_t i = 0; i < s->n_sorted; i++) {
 		const struct node *x = s->sorted[i];
 
-		if (!x->usable && !(mode & FIT_ANY_STATE))
+		if (!may_count(x, mode))
 			continue;
 		if (named == SLOTS_NAMED)
 			more++;
@@ -409,7 +416,7 @@ static void say_obstacle(const struct sched *s, const struct shape *sh, uint32_t
 		for (size_t i = 0; i < s->n_sorted; i++) {
 			const struct node *x = s->sorted[i];
 
-			if (!x->usable && !(mode & FIT_ANY_STATE))
+			if (!may_count(x, mode))
 				continue;
 			n += (uint32_t)passes_test(x, sh, g, t);
 			if (t > T_NODES && passes_test(x, sh, g, t - 1) &&
@@ -443,7 +450,7 @@ static void say_apart(const struct sched *s, const struct shape *sh, unsigned mo
 	const struct domain *d = fit_domain(s, sh, 0, mode, &count);
 
 	for (uint32_t i = 0; d && i < d->n; i++)
-		usable += d->nodes[i]->usable || mode & FIT_ANY_STATE;
+		usable += (uint32_t)may_count(d->nodes[i], mode);
 	if (!s->domains[domain_needed(sh->span)])
 		text_add(o, "no node has a label %s=NAME (it is given to each agent: hearth-agent --labels %s=NAME)",
 		         what, what);
@@ -498,11 +505,14 @@ int obstacle_judge(const struct sched *s, const struct shape *sh, unsigned mode,
 	text_add(&o, "; ");
 	if (only_apart(s, sh, mode, &failed)) {
 		say_apart(s, sh, mode, &o);
+		replacing_say_spares(s, sh, &o);
 		return 0;
 	}
 	struct text rest = text_on(o.at + o.len, o.size - o.len); /* of this alone something may be taken back */
 
 	say_obstacle(s, sh, failed, mode, &rest);
+	o.len += rest.len;
+	replacing_say_spares(s, sh, &o);
 	return 0;
 }
 

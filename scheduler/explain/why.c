@@ -8,6 +8,7 @@
 
 #include "common/base/text.h"
 #include "scheduler/explain/obstacle.h"
+#include "scheduler/explain/replacing.h"
 #include "scheduler/model/model.h"
 #include "scheduler/policy/fit.h"
 #include "scheduler/policy/order.h"
@@ -130,7 +131,7 @@ static void explain_quota(const struct job *j, struct sched_reason *r, struct te
 		return;
 	}
 	a = j->lane->account;
-	while (a && (!a->quota || a->gpus + j->shape->gpus <= a->quota))
+	while (a && (!a->quota || a->gpus + a->owed + j->shape->gpus <= a->quota))
 		a = a->parent;
 	r->why = SCHED_QUOTA;
 	if (a)
@@ -249,6 +250,8 @@ void sched_explain(const struct sched *s, uint64_t id, struct sched_reason *r)
 		explain_held(j, r);
 		return;
 	}
+	if (j && j->is_exchanging)
+		replacing_explain(s, j, r);
 	if (!j || !j->is_waiting)
 		return;
 	sched_count(s, NULL, NULL, &usable);
@@ -263,6 +266,7 @@ void sched_explain(const struct sched *s, uint64_t id, struct sched_reason *r)
 		         s->n_sorted == 1 ? "the only node takes no jobs now"
 		                          : "none of the %zu nodes is up and open for work",
 		         s->n_sorted);
+		replacing_say_spares(s, j->shape, &o);
 	} else if (obstacle_judge(s, j->shape, FIT_EMPTY, r)) {
 		explain_now(s, j, r);
 	}

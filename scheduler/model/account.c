@@ -237,7 +237,8 @@ int account_full(const struct account *a, uint64_t gpus)
 	for (; a; a = a->parent) {
 		if (a->closed)
 			return 2;
-		if (!a->quota || !gpus || a->gpus + gpus <= a->quota) /* without GPUs: no quota, be it exceeded */
+		if (!a->quota || !gpus ||
+		    a->gpus + a->owed + gpus <= a->quota) /* without GPUs: no quota, be it exceeded */
 			continue;
 		if (!a->borrow)
 			return 2;
@@ -249,7 +250,7 @@ int account_full(const struct account *a, uint64_t gpus)
 int account_full_then(const struct account *a, uint64_t gpus)
 {
 	for (; a; a = a->parent)
-		if (a->closed || (a->quota && gpus && !a->borrow && a->gpus + a->ahead + gpus > a->quota))
+		if (a->closed || (a->quota && gpus && !a->borrow && a->gpus + a->owed + a->ahead + gpus > a->quota))
 			return 1;
 	return 0;
 }
@@ -273,7 +274,7 @@ const struct account *account_waits_for(const struct account *a, uint64_t gpus)
 {
 	if (account_never(a, gpus))
 		return NULL;
-	while (a && (!a->quota || !gpus || a->borrow || a->gpus + gpus <= a->quota))
+	while (a && (!a->quota || !gpus || a->borrow || a->gpus + a->owed + gpus <= a->quota))
 		a = a->parent;
 	return a;
 }

@@ -15,6 +15,7 @@ struct account { /* a queue, or an owner in one; the root has path "" */
 	uint32_t waiting;
 	uint64_t since; /* use holds all until then: from before a restart; 0 nothing */
 	uint64_t quota;
+	uint64_t owed; /* GPUs that its jobs gave back and wait to replace: they count for quotas */
 	/* plan.c, forecast.c: GPUs, and slots of jobs without GPUs, of the jobs before the one that is looked
 	 * for */
 	uint64_t ahead, ahead_cpus;

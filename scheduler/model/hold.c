@@ -78,7 +78,8 @@ void hold_give_back(struct sched *s, struct job *j, uint32_t at)
 	struct hold h = j->holds[at];
 	struct node *n = h.node;
 
-	j->holds[at] = j->holds[--j->n_holds];
+	j->n_holds--;
+	memmove(&j->holds[at], &j->holds[at + 1], (j->n_holds - at) * sizeof(*j->holds));
 	view_gave(s, j, &h);
 	for (uint32_t i = 0; i < h.n_gpus; i++) {
 		struct gpu *g = node_gpu(n, h.gpus[i]);

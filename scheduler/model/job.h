@@ -38,6 +38,10 @@ struct dep { /* what one job waits for */
 struct job {
 	uint64_t id, order, mix; /* mix: balance of the tree, from the id */
 	int64_t priority;
+	uint8_t is_first;                           /* before all others of its priority */
+	uint8_t firm, is_running, is_held, is_done; /* held: by what it waits for; done: ended by itself */
+	uint8_t by_limits;     /* its kept place came later than promised: for it others take their limits */
+	uint8_t is_exchanging; /* it is in the scheduler's exchanges */
 	uint64_t submit_s, limit_s, max_wait_s, start_s, saved_s, restart_s; /* saved_s: last checkpoint */
 	uint64_t believed_s;                                                 /* 0 its limit */
 	uint64_t promise_s; /* the first start that was kept for it, at promise_nodes of went_gen; 0 none */
@@ -49,8 +53,6 @@ struct job {
 	struct job *kept_below;      /* the next in the scheduler's reserved_first */
 	struct dep *after, *waiters; /* waiters: deps of other jobs on this one */
 	uint32_t n_after, n_open, n_never, promise_nodes;
-	uint8_t firm, is_running, is_held, is_done; /* held: by what it waits for; done: ended by itself */
-	uint8_t by_limits; /* its kept place came later than promised: for it others take their limits */
 	struct job *prev_running, *next_running;
 	struct job *left, *right; /* tree of waiting jobs */
 	uint32_t size;            /* of this subtree */

@@ -54,7 +54,7 @@ void lanes_fini(struct sched *s);
 double lane_expect(const struct sched *s, const struct lane *l); /* run time, seconds */
 int lane_learns(const struct sched *s);
 
-/* queue.c: one tree a lane, order: priority down, order up, id up */
+/* queue.c: one tree a lane, order: priority down, is_first before others, order up, id up */
 int queue_before(const struct job *a, const struct job *b);
 void queue_insert(struct lane *l, struct job *j);
 void queue_remove(struct lane *l, struct job *j);

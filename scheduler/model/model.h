@@ -13,6 +13,7 @@
 #ifndef HEARTH_SCHEDULER_MODEL_MODEL_H
 #define HEARTH_SCHEDULER_MODEL_MODEL_H
 #include "scheduler/model/account.h"
+#include "scheduler/model/exchange.h"
 #include "scheduler/model/hold.h"
 #include "scheduler/model/job.h"
 #include "scheduler/model/lane.h"
@@ -22,6 +23,7 @@
 #include "scheduler/model/view.h"
 
 struct bid;
+struct exchange;
 struct plan;
 struct recorder;
 
@@ -32,7 +34,8 @@ struct sched {
 	struct shape *shapes;
 	struct job *jobs, *running;
 	size_t n_waiting, n_running, n_held;
-	struct running *runs; /* [n_running] the same as the list, by no order: to be walked fast */
+	struct exchange *exchanges; /* in order: they are looked at first */
+	struct running *runs;       /* [n_running] the same as the list, by no order: to be walked fast */
 	size_t cap_runs;
 	struct dep *settled; /* not yet told */
 	uint64_t gen;        /* rises whenever something may fit that did not */

@@ -22,6 +22,11 @@ struct node *model_node_find(const struct sched *s, uint64_t id)
 	return n;
 }
 
+int node_takes_exchange(const struct node *n)
+{
+	return n->known && (n->usable || n->spare == SPARE_READY);
+}
+
 struct gpu *node_gpu(const struct node *n, uint32_t index)
 {
 	for (uint32_t i = 0; i < n->n_gpus; i++)
@@ -193,7 +198,8 @@ static uint64_t mark_text(uint64_t h, const char *s)
 /* Of what decides what could fit there: not of doubt, price and power, by which nodes are only preferred. */
 static uint64_t fit_mark(const struct sched_node *in)
 {
-	const uint64_t sums[] = {in->slots, in->memory_bytes, in->disk_bytes, in->n_gpus, in->usable != 0};
+	const uint64_t sums[] = {in->slots, in->memory_bytes, in->disk_bytes, in->n_gpus,
+	                         (in->usable != 0) | (in->spare != 0) << 1};
 	uint64_t h = mark_bytes(0xcbf29ce484222325u, sums, sizeof(sums));
 
 	h = mark_text(mark_text(mark_text(mark_text(h, in->name), in->instance_type), in->switch_name),
@@ -243,8 +249,9 @@ void sched_node_set(struct sched *s, const struct sched_node *in)
 	n->memory = in->memory_bytes;
 	n->disk = in->disk_bytes;
 	gpus_set(n, in->gpus, in->n_gpus);
-	n->usable = !!in->usable;
-	if (n->usable)
+	n->usable = in->usable && !in->spare;
+	n->spare = in->spare ? in->usable ? SPARE_READY : SPARE_NOT_NOW : SPARE_NO;
+	if (n->usable || n->spare)
 		not_drained(s, n);
 	n->price = in->price_per_hour;
 	n->power = in->power_w;
@@ -270,7 +277,7 @@ void sched_node_remove(struct sched *s, uint64_t id)
 	s->gen++;
 	s->nodes_gen++;
 	s->went_gen += (uint64_t)n->usable;
-	n->known = n->usable = 0;
+	n->known = n->usable = n->spare = 0;
 	not_drained(s, n);
 	count_free(s, n);
 	node_drop_unused(s, n); /* else it is remembered until the last holder gives back */
@@ -284,7 +291,7 @@ void sched_node_drained(struct sched *s, uint64_t id, int drained)
 	if (!n)
 		return;
 	s->n_drained -= n->drained;
-	n->drained = drained && !n->usable && n->known;
+	n->drained = drained && !n->usable && !n->spare && n->known;
 	s->n_drained += n->drained;
 }
 

@@ -16,6 +16,9 @@ struct gpu {
 
 enum level { LEVEL_SWITCH, LEVEL_RACK, LEVELS };
 
+/* A spare is not usable, so that no other job sees it. */
+enum spare { SPARE_NO, SPARE_NOT_NOW, SPARE_READY };
+
 struct domain { /* a switch or a rack: the known nodes that bear its name, usable or not */
 	char *name;
 	struct node **nodes; /* by ascending id */
@@ -34,6 +37,7 @@ struct node {
 	uint64_t exclusive;          /* job that has the node for itself; 0 none */
 	int usable, known;           /* known = 0: only held on, from before a restart */
 	uint8_t drained; /* 1: it takes no jobs only because it was drained; 2: as 1, put aside for now */
+	uint8_t spare;   /* enum spare */
 	uint64_t memory, disk, memory_used, disk_used;
 	char *name, *type;
 	char **labels;        /* NULL-terminated */
@@ -54,6 +58,7 @@ struct node {
 struct node *model_node_find(const struct sched *s, uint64_t id); /* NULL none */
 struct node *model_node_make(struct sched *s, uint64_t id);       /* held on, not known yet */
 struct gpu *node_gpu(const struct node *n, uint32_t index);       /* NULL none */
+int node_takes_exchange(const struct node *n);                    /* it is usable, or a spare that is up */
 void node_slots_grow(struct node *n, uint32_t want);
 void node_count(struct sched *s, struct node *n); /* after any change of what it has free */
 void node_drop_unused(struct sched *s,

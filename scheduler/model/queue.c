@@ -20,6 +20,8 @@ int queue_before(const struct job *a, const struct job *b)
 {
 	if (a->priority != b->priority)
 		return a->priority > b->priority;
+	if (a->is_first != b->is_first)
+		return a->is_first;
 	if (a->order != b->order)
 		return a->order < b->order;
 	return a->id < b->id;

@@ -93,6 +93,13 @@ void running_add(struct sched *s, struct job *j)
 		lane_started(s, j);
 }
 
+void running_again(struct sched *s, struct job *j)
+{
+	j->lane->start_sum += s->now_s - j->start_s;
+	j->start_s = j->saved_s = s->now_s;
+	running_set_end(s, j);
+}
+
 void running_remove(struct sched *s, struct job *j)
 {
 	if (j->prev_running)

@@ -10,7 +10,8 @@ struct running {
 	uint64_t end_s; /* its believed end, if that does not depend on other jobs; 0: ask running_end */
 };
 
-void running_add(struct sched *s, struct job *j); /* it begins to hold something */
+void running_add(struct sched *s, struct job *j);   /* it begins to hold something */
+void running_again(struct sched *s, struct job *j); /* it holds something, and starts again now */
 void running_remove(struct sched *s, struct job *j);
 uint64_t running_end(const struct sched *s, const struct job *j);
 uint64_t limit_end(const struct sched *s, const struct job *j); /* the same, at its limit if it has one */

@@ -8,6 +8,7 @@
 
 #include "scheduler/model/model.h"
 #include "scheduler/policy/bids.h"
+#include "scheduler/policy/exchange.h"
 #include "scheduler/policy/fit.h"
 #include "scheduler/policy/order.h"
 #include "scheduler/policy/plan.h"
@@ -180,7 +181,9 @@ struct sched_decision *decide_step(struct sched *s)
 	if (s->idle)
 		return NULL;
 	assign = mem_alloc(s->n_sorted, sizeof(*assign));
-	if (step_plan(s, assign, &d)) {
+	if (s->exchanges)
+		d = exchange_next(s, assign);
+	if (d || step_plan(s, assign, &d)) {
 		free(assign);
 		return d;
 	}

@@ -60,11 +60,19 @@ static int room_fits(const struct sched *s, const struct node *n, const struct s
 	       n->disk_used + sh->disk <= n->disk;
 }
 
+/* One that is not usable. */
+static int is_allowed(const struct node *n, unsigned mode)
+{
+	if (n->spare)
+		return mode & FIT_SPARE && (n->spare == SPARE_READY || mode & FIT_ANY_STATE);
+	return mode & FIT_ANY_STATE || (mode & FIT_DRAINED && n->drained == 1);
+}
+
 /* Follows S-111. */
 int fit_node(const struct sched *s, const struct node *n, const struct shape *sh, const struct sched_group *g,
              const char *type, unsigned mode)
 {
-	if (!n->usable && !(mode & FIT_ANY_STATE) && !(mode & FIT_DRAINED && n->drained == 1))
+	if (!n->usable && !is_allowed(n, mode))
 		return 0;
 	if (!room_fits(s, n, sh, g, mode))
 		return 0;
@@ -89,6 +97,8 @@ struct matching {
 	int ranked; /* the best place is wanted, not only whether there is one */
 	int32_t *assign;
 	uint8_t *seen; /* groups on the present path */
+	const struct domain
+	    *near[LEVELS]; /* the best place is there, after spares: what kept places share; NULL */
 	/* Only these: all, or those of one switch or rack; by ascending id. */
 	struct node *const *nodes;
 	size_t n;
@@ -154,15 +164,28 @@ static uint64_t at_least_0(double v, unsigned bits)
 	return v > 0 ? at_most(v < 1e15 ? (uint64_t)v : UINT64_MAX, bits) : 0;
 }
 
-/* Follows S-113. */
-static struct choice choice_of(const struct sched *s, const struct node *n)
+/* Spares before all others; then on the switch of the kept places, then in their rack. Follows S-152. */
+static uint64_t apart_of(const struct matching *m, const struct node *n)
 {
+	uint64_t level = LEVEL_SWITCH;
+
+	if (!(m->mode & FIT_SPARE))
+		return 0;
+	while (level < LEVELS && (!m->near[level] || n->domain[level] != m->near[level]))
+		level++;
+	return level + (n->spare ? 0 : LEVELS + 1);
+}
+
+/* Follows S-113. */
+static struct choice choice_of(const struct matching *m, const struct node *n)
+{
+	const struct sched *s = m->s;
 	int warm = s->trying && s->trying->warm && n->warm && strcmp(n->warm, s->trying->warm) == 0;
 	uint32_t gpus = s->planning ? s->view[n->at].gpus : n->free_gpus;
 
-	return (struct choice){.rank = at_most(n->doubt, 8) << 56 | at_most(gpus, 12) << 44 |
-	                               (uint64_t)!warm << 43 | at_least_0(n->price * 100, 20) << 23 |
-	                               at_least_0(n->power, 23),
+	return (struct choice){.rank = apart_of(m, n) << 61 | at_most(n->doubt, 8) << 53 |
+	                               at_most(gpus, 12) << 41 | (uint64_t)!warm << 40 |
+	                               at_least_0(n->price * 100, 20) << 20 | at_least_0(n->power, 20),
 	                       .slots = s->planning ? s->view[n->at].slots : n->free_slots,
 	                       .at = n->at};
 }
@@ -183,7 +206,7 @@ static uint32_t best_fit(struct matching *m, uint32_t g)
 		if (m->assign[x->at] >= 0 || !node_suits(m, x, want))
 			continue;
 		if (m->ranked)
-			this = choice_of(m->s, x);
+			this = choice_of(m, x);
 		if (lack == 1 && n) { /* the most common case needs no list */
 			c[0] = by_rank(&this, &c[0]) < 0 ? this : c[0];
 			continue;
@@ -319,7 +342,8 @@ static int place_within(struct matching *m, enum level level)
 static int fit_type(struct matching *m, uint32_t *failed)
 {
 	const struct shape *sh = m->sh;
-	int best = m->mode == FIT_NOW || (m->mode == FIT_VIEW && m->s->planning), gang = sh->instances > 1,
+	int best = (m->mode & ~(unsigned)FIT_SPARE) == FIT_NOW || (m->mode == FIT_VIEW && m->s->planning),
+	    gang = sh->instances > 1,
 	    near = best && gang && sh->span != SCHED_SPAN_ANY &&
 	           (sh->instances <= m->s->largest[LEVEL_SWITCH] || sh->instances <= m->s->largest[LEVEL_RACK]);
 	enum level needed = gang ? domain_needed(sh->span) : LEVELS;
@@ -369,6 +393,68 @@ int fit_possible(const struct sched *s, const struct shape *sh, unsigned mode, u
 	int fits = fit_any(s, sh, mode, assign, failed);
 
 	free(assign);
+	return fits;
+}
+
+/* The switch or rack of all that it keeps; NULL they are in several, or it is not known. */
+static const struct domain *shared_domain(const struct job *j, enum level level)
+{
+	const struct domain *d = j->holds[0].node->domain[level];
+
+	for (uint32_t i = 1; i < j->n_holds; i++)
+		if (j->holds[i].node->domain[level] != d)
+			return NULL;
+	return d;
+}
+
+/* The nodes that may take what it lacks: all but those where it is, in the switch or rack that must hold all.
+ */
+static size_t find_takers(const struct sched *s, const struct job *j, struct node **out)
+{
+	enum level needed = j->shape->instances > 1 ? domain_needed(j->shape->span) : LEVELS;
+	const struct domain *in = needed < LEVELS ? shared_domain(j, needed) : NULL;
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n_sorted; i++) {
+		uint32_t k = 0;
+
+		while (k < j->n_holds && j->holds[k].node != s->sorted[i])
+			k++;
+		if (k == j->n_holds && (needed == LEVELS || (in && s->sorted[i]->domain[needed] == in)))
+			out[n++] = s->sorted[i];
+	}
+	return n;
+}
+
+/* Follows S-152 and S-153. */
+int fit_rest(const struct sched *s, const struct job *j, int32_t *assign)
+{
+	struct matching m = {.s = s, .mode = FIT_NOW | FIT_SPARE, .ranked = 1, .assign = assign};
+	struct shape rest = *j->shape;
+	struct node **takers;
+	uint32_t failed;
+	int fits;
+
+	if (!j->n_holds)
+		return fit_gang(s, j->shape, FIT_NOW | FIT_SPARE, assign);
+	rest.groups = mem_alloc(rest.n_groups, sizeof(*rest.groups));
+	rest.instances = 0;
+	for (uint32_t g = 0; g < rest.n_groups; g++) {
+		rest.groups[g] = j->shape->groups[g];
+		rest.groups[g].instances = exchange_lacks(j, g);
+		rest.instances += rest.groups[g].instances;
+	}
+	for (int level = 0; level < LEVELS && rest.span != SCHED_SPAN_ANY; level++)
+		m.near[level] = shared_domain(j, (enum level)level);
+	m.sh = &rest;
+	m.type = *rest.types ? j->holds[0].node->type : NULL;
+	m.seen = mem_alloc(rest.n_groups, 1);
+	takers = mem_alloc(s->n_sorted + 1, sizeof(*takers));
+	memset(assign, 0xff, s->n_sorted * sizeof(*assign));
+	fits = place_gang(&m, takers, find_takers(s, j, takers), &failed);
+	free(takers);
+	free(m.seen);
+	free(rest.groups);
 	return fits;
 }
 

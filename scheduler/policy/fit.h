@@ -5,6 +5,7 @@
 
 struct domain;
 struct hold;
+struct job;
 struct node;
 struct shape;
 
@@ -13,13 +14,16 @@ enum fit_mode {
 	FIT_EMPTY = 1,     /* as if the nodes were empty */
 	FIT_ANY_STATE = 2, /* usable or not */
 	FIT_VIEW = 4,      /* at the shadow time */
-	FIT_DRAINED = 8    /* drained nodes, too */
+	FIT_DRAINED = 8,   /* drained nodes, too */
+	FIT_SPARE = 16     /* spare nodes, too, and they first */
 };
 /* One instance of group g on this node? type NULL any. */
 int fit_node(const struct sched *s, const struct node *n, const struct shape *sh, const struct sched_group *g,
              const char *type, unsigned mode);
 /* The whole gang: 1, and assign[i] (one per sorted node) = group or -1. */
 int fit_gang(const struct sched *s, const struct shape *sh, unsigned mode, int32_t *assign);
+/* What a job lacks that keeps some of its places: 1, and assign[i] = group of a new place or -1. */
+int fit_rest(const struct sched *s, const struct job *j, int32_t *assign);
 /* As fit_gang, but only says whether; *failed = group that lacks most (undefined when it fits). */
 int fit_possible(const struct sched *s, const struct shape *sh, unsigned mode, uint32_t *failed);
 /* Could the usable nodes, empty, not hold it? Worked out once for each set of nodes. */

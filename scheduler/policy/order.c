@@ -11,13 +11,15 @@ int order_due(const struct sched *s, const struct job *j)
 	return s->policy.starve_s && j->submit_s <= s->now_s && s->now_s - j->submit_s >= s->policy.starve_s;
 }
 
-/* Priority; within quota; due; fair share; age. Follows S-201. */
+/* Priority; first; within quota; due; fair share; age. Follows S-201. */
 int order_bid_before(const struct sched *s, const struct bid *a, const struct bid *b)
 {
 	int c;
 
 	if (a->job->priority != b->job->priority)
 		return a->job->priority > b->job->priority;
+	if (a->job->is_first || b->job->is_first)
+		return queue_before(a->job, b->job);
 	if (a->borrows != b->borrows)
 		return !a->borrows;
 	if (a->due != b->due)

@@ -125,7 +125,7 @@ static size_t collect_candidates(const struct sched *s, const struct job *j, str
 	size_t n = 0;
 
 	for (struct job *r = s->running; r; r = r->next_running) {
-		if (!r->lane || !may_go(r, j, &c[n].tier))
+		if (!r->lane || r->is_exchanging || !may_go(r, j, &c[n].tier))
 			continue;
 		c[n].job = r;
 		c[n].gpus = gpus_of(r);

@@ -63,11 +63,14 @@ static int wants_room(struct sched *s, struct lane *l, int32_t *assign)
 	       !check_barred(s, l, assign);
 }
 
-/* Of higher priority, or due, which the other is not yet. Follows S-224. */
+/* Of higher priority, or first of its own, or due, which the other is not. Follows S-224. */
 static int goes_before(const struct sched *s, const struct job *a, const struct job *b)
 {
-	return a->priority > b->priority ||
-	       (a->priority == b->priority && order_due(s, a) && !order_due(s, b) && order_before(s, a, b));
+	if (a->priority != b->priority)
+		return a->priority > b->priority;
+	if (a->is_first || b->is_first)
+		return a->is_first && !b->is_first;
+	return order_due(s, a) && !order_due(s, b) && order_before(s, a, b);
 }
 
 /* Is one of these to be placed before it? */

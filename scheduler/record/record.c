@@ -228,6 +228,7 @@ void record_node(struct recorder *to, const struct sched_node *n)
 	word_number(r, n->id);
 	key_text(r, "name", n->name);
 	key_number(r, "usable", n->usable != 0);
+	key_number(r, "spare", n->spare != 0);
 	key_text(r, "type", n->instance_type);
 	key_number(r, "slots", n->slots);
 	key_number(r, "memory", n->memory_bytes);
@@ -297,6 +298,7 @@ static void put_wishes(struct recorder *r, const struct sched_job *j)
 	key_list(r, "requires", j->requires);
 	key_list(r, "avoid", j->avoid);
 	key_number(r, "span", j->span);
+	key_number(r, "first", j->first != 0);
 	key_number(r, "firm", j->firm != 0);
 	key_text(r, "warm", j->warm);
 	for (uint32_t i = 0; i < j->n_after; i++) {
@@ -315,6 +317,21 @@ void record_job(struct recorder *to, const struct sched_job *j)
 		return;
 	word_number(r, j->id);
 	put_wishes(r, j);
+	end_line(r);
+}
+
+void record_exchange(struct recorder *to, const struct sched_job *j, const uint64_t *drop, uint32_t n_drop)
+{
+	struct recorder *r = begin_line(to, "exchange");
+
+	if (!r)
+		return;
+	word_number(r, j->id);
+	put_wishes(r, j);
+	for (uint32_t i = 0; i < n_drop; i++) {
+		put_key(r, "drop");
+		put_number(r, drop[i]);
+	}
 	end_line(r);
 }
 

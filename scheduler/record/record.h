@@ -28,9 +28,10 @@ enum record_line_kind {
 	LINE_RESERVATION,
 	LINE_UNRESERVE, /* id */
 	LINE_JOB,
-	LINE_RESTORE, /* job, places, id: when it started, seconds */
-	LINE_HOLDS,   /* job (memory, disk, exclusive), places */
-	LINE_REMOVE,  /* id, as the next five */
+	LINE_EXCHANGE, /* job, drop */
+	LINE_RESTORE,  /* job, places, id: when it started, seconds */
+	LINE_HOLDS,    /* job (memory, disk, exclusive), places */
+	LINE_REMOVE,   /* id, as the next five */
 	LINE_PARK,
 	LINE_KNOW,
 	LINE_STARTED,
@@ -49,6 +50,8 @@ struct record_line { /* one line; all texts and vectors belong to the teller, un
 	struct sched_node node;
 	struct sched_reservation reservation;
 	struct sched_job job;
+	const uint64_t *drop;
+	uint32_t n_drop;
 	struct sched_decision places;
 };
 

@@ -340,6 +340,8 @@ static int job_key(struct record_reader *t, const char *k, char *v, struct sched
 		return read_list(t, v, L_REQUIRES);
 	if (IS("avoid"))
 		return read_list(t, v, L_AVOID);
+	if (IS("first"))
+		return read_flag(t, v, &j->first);
 	if (IS("firm"))
 		return read_flag(t, v, &j->firm);
 	if (IS("warm"))
@@ -372,6 +374,8 @@ static int node_key(struct record_reader *t, const char *k, char *v, struct sche
 		return read_number(t, v, &n->disk_bytes);
 	if (IS("usable"))
 		return read_flag(t, v, &n->usable);
+	if (IS("spare"))
+		return read_flag(t, v, &n->spare);
 	if (IS("price"))
 		return read_real(t, v, &n->price_per_hour);
 	if (IS("power"))
@@ -463,6 +467,8 @@ static int one_key(struct record_reader *t, const char *k, char *v, struct recor
 		return reservation_key(t, k, v, &o->reservation);
 	case LINE_JOB:
 		return job_key(t, k, v, &o->job);
+	case LINE_EXCHANGE:
+		return IS("drop") ? read_number(t, v, &t->nodes[o->n_drop++]) : job_key(t, k, v, &o->job);
 	case LINE_RESTORE:
 		return IS("on")      ? read_place(t, v, &o->places)
 		       : IS("start") ? read_number(t, v, &o->id)
@@ -498,14 +504,14 @@ static const struct {
 	enum record_line_kind kind;
 	enum form form;
 } verbs[] = {
-    {"at", LINE_AT, F_ID},           {"now", LINE_NOW, F_ID},          {"try", LINE_TRY, F_NONE},
-    {"tried", LINE_TRIED, F_NONE},   {"policy", LINE_POLICY, F_NONE},  {"queue", LINE_QUEUE, F_PATH},
-    {"close", LINE_CLOSE, F_PATH},   {"used", LINE_USED, F_PATH},      {"node", LINE_NODE, F_ID},
-    {"gone", LINE_GONE, F_ID},       {"book", LINE_RESERVATION, F_ID}, {"unbook", LINE_UNRESERVE, F_ID},
-    {"job", LINE_JOB, F_ID},         {"restore", LINE_RESTORE, F_ID},  {"holds", LINE_HOLDS, F_ID},
-    {"remove", LINE_REMOVE, F_ID},   {"park", LINE_PARK, F_ID},        {"know", LINE_KNOW, F_ID},
-    {"started", LINE_STARTED, F_ID}, {"end", LINE_END, F_ID},          {"release", LINE_RELEASE, F_ID},
-    {"step", LINE_STEP, F_ID},
+    {"at", LINE_AT, F_ID},           {"now", LINE_NOW, F_ID},           {"try", LINE_TRY, F_NONE},
+    {"tried", LINE_TRIED, F_NONE},   {"policy", LINE_POLICY, F_NONE},   {"queue", LINE_QUEUE, F_PATH},
+    {"close", LINE_CLOSE, F_PATH},   {"used", LINE_USED, F_PATH},       {"node", LINE_NODE, F_ID},
+    {"gone", LINE_GONE, F_ID},       {"book", LINE_RESERVATION, F_ID},  {"unbook", LINE_UNRESERVE, F_ID},
+    {"job", LINE_JOB, F_ID},         {"restore", LINE_RESTORE, F_ID},   {"holds", LINE_HOLDS, F_ID},
+    {"remove", LINE_REMOVE, F_ID},   {"park", LINE_PARK, F_ID},         {"know", LINE_KNOW, F_ID},
+    {"started", LINE_STARTED, F_ID}, {"end", LINE_END, F_ID},           {"release", LINE_RELEASE, F_ID},
+    {"step", LINE_STEP, F_ID},       {"exchange", LINE_EXCHANGE, F_ID},
 };
 
 /* Words of a fixed number behind the first. */
@@ -530,7 +536,7 @@ static void finish_lists(struct record_reader *t, struct record_line *o)
 	o->node.id = o->reservation.id = o->id;
 	o->node.gpus = t->gpus;
 	o->node.labels = t->n_lists[L_LABEL] ? t->lists[L_LABEL] : NULL;
-	o->reservation.nodes = t->nodes;
+	o->reservation.nodes = o->drop = t->nodes;
 	o->job.groups = t->groups;
 	o->job.after = t->deps;
 	o->job.instance_types = t->n_lists[L_TYPE] ? t->lists[L_TYPE] : NULL;
@@ -558,7 +564,7 @@ static int line_of(struct record_reader *t, const char *verb, struct record_line
 		o->id = 0; /* its start, which follows */
 	if (more_words(t, o) < 0 || read_keys(t, o) < 0)
 		return -1;
-	if ((o->kind == LINE_JOB || o->kind == LINE_RESTORE) && !o->job.n_groups)
+	if ((o->kind == LINE_JOB || o->kind == LINE_EXCHANGE || o->kind == LINE_RESTORE) && !o->job.n_groups)
 		return report_wrong(t, "a job without group");
 	if (o->kind == LINE_QUEUE && !*o->name)
 		return report_wrong(t, "a queue without name");

@@ -17,6 +17,7 @@ void record_used(struct recorder *r, const char *path, double gpu_s, uint64_t at
 void record_node(struct recorder *r, const struct sched_node *n);
 void record_reservation(struct recorder *r, const struct sched_reservation *b);
 void record_job(struct recorder *r, const struct sched_job *j);
+void record_exchange(struct recorder *r, const struct sched_job *j, const uint64_t *drop, uint32_t n_drop);
 void record_restore(struct recorder *r, const struct sched_job *j, const struct sched_decision *d,
                     uint64_t start_s);
 void record_holds(struct recorder *r, uint64_t id, const struct sched_decision *d, uint64_t memory_bytes,

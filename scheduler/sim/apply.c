@@ -34,6 +34,9 @@ void record_line_apply(struct sched *s, const struct record_line *in)
 	case LINE_JOB:
 		sched_job_add(s, &in->job);
 		break;
+	case LINE_EXCHANGE:
+		sched_job_exchange(s, &in->job, in->drop, in->n_drop);
+		break;
 	case LINE_RESTORE:
 		sched_job_restore(s, &in->job, &in->places, in->id);
 		break;

@@ -196,6 +196,7 @@ static void add_nodes(struct replay_lines *l, struct sched *s, const struct sche
 	static const char digits[] = "0123456789";
 	struct sched_node n = *like;
 
+	n.spare = 0;
 	for (uint32_t i = 0; i < l->conf->more_nodes; i++) {
 		char name[24] = "more-", *p = name + strlen(name);
 		uint32_t unit = 1;

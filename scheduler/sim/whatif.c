@@ -87,7 +87,8 @@ static void run_begins(struct whatif *w, struct one *o)
 {
 	if (o->j.was_start_ms == REPLAY_NEVER)
 		o->j.was_start_ms = w->l.at_ms;
-	o->from_ms = w->l.at_ms;
+	if (o->from_ms == REPLAY_NEVER) /* else it exchanged places, and the run goes on */
+		o->from_ms = w->l.at_ms;
 }
 
 static void run_ends(struct whatif *w, struct one *o)

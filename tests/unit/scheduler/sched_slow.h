@@ -29,8 +29,8 @@ struct slow_book {
 	uint64_t id, from_s, to_s;
 	int account; /* -1: nobody's */
 };
-struct slow_node {                                         /* its id is its index + 1 */
-	int known, usable, type, at_switch, in_rack, labelled; /* switch and rack: 0 not known */
+struct slow_node {                                                /* its id is its index + 1 */
+	int known, usable, spare, type, at_switch, in_rack, labelled; /* switch and rack: 0 not known */
 	unsigned gpus, slots, memory, doubt, price, power;
 	struct slow_book books[SLOW_BOOKS];
 	int n_books;
@@ -51,8 +51,9 @@ enum slow_state {
 	SLOW_WAITS,
 	SLOW_HELD, /* by what it waits for */
 	SLOW_RUNS,
-	SLOW_EMPTY, /* it ran, and has given back all */
-	SLOW_KNOWN, /* others wait for it */
+	SLOW_REPLACES, /* holds some places, and waits for others */
+	SLOW_EMPTY,    /* it ran, and has given back all */
+	SLOW_KNOWN,    /* others wait for it */
 	SLOW_OVER
 };
 struct slow_dep {
@@ -65,9 +66,9 @@ struct slow_job { /* its id is its index; 0 unused */
 	enum slow_state state;
 	int64_t priority;
 	uint64_t order, submit_s, max_wait_s, start_s, saved_s, restart_s;
-	int shape, account, firm;
+	int shape, account, firm, first;
 	struct slow_hold holds[SLOW_NODES];
-	unsigned n_holds;
+	unsigned n_holds, kept; /* kept: how many it had before the decision that gives it others */
 	struct slow_dep after[2];
 	uint64_t promise_s, promise_nodes; /* first start that was kept for it; 0 none; on which nodes */
 	int by_limits;
@@ -118,10 +119,13 @@ void slow_node_gone(struct slow *w,
 unsigned slow_step(struct slow *w, int place[SLOW_NODES]);
 /* Of that id; what a decision gave it is in its holds already. */
 void slow_started(struct slow *w, unsigned id);
+/* It has given back what it had to, and waits for as much. */
+void slow_replaces(struct slow *w, unsigned id);
 
 /* 0 may hold so many more, 1 by borrowing, 2 not. */
 int slow_full(const struct slow *w, int account, unsigned gpus);
 unsigned slow_held(const struct slow *w, int account);
+unsigned slow_owed(const struct slow *w, int account); /* GPUs that its jobs gave back and wait to replace */
 /* What counts as use: GPUs, of a job without any a sixteenth of its slots. */
 double slow_load(const struct slow_shape *sh, unsigned gpus, unsigned slots);
 int slow_below(const struct slow *w, int account, int top);

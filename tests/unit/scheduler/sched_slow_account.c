@@ -28,6 +28,22 @@ unsigned slow_held(const struct slow *w, int account)
 	return gpus;
 }
 
+unsigned slow_owed(const struct slow *w, int account)
+{
+	unsigned gpus = 0;
+
+	for (unsigned id = 1; id <= w->n_jobs; id++) {
+		const struct slow_job *j = &w->jobs[id];
+
+		if (j->state != SLOW_REPLACES || !slow_below(w, j->account, account))
+			continue;
+		gpus += w->shapes[j->shape].gpus;
+		for (unsigned k = 0; k < j->n_holds; k++)
+			gpus -= (unsigned)__builtin_popcount(j->holds[k].gpu_mask);
+	}
+	return gpus;
+}
+
 int slow_full(const struct slow *w, int account, unsigned gpus)
 {
 	int full = 0;
@@ -37,7 +53,7 @@ int slow_full(const struct slow *w, int account, unsigned gpus)
 
 		if (a->closed)
 			return 2;
-		if (!a->quota || !gpus || slow_held(w, account) + gpus <= a->quota)
+		if (!a->quota || !gpus || slow_held(w, account) + slow_owed(w, account) + gpus <= a->quota)
 			continue;
 		if (!a->borrow)
 			return 2;

@@ -57,6 +57,7 @@ static void some_node(struct sched *s)
 	                       .gpus = g,
 	                       .n_gpus = 4,
 	                       .usable = rnd(6) > 0,
+	                       .spare = rnd(8) == 0,
 	                       .price_per_hour = 0.1 * i,
 	                       .power_w = 350.5 * (i % 3),
 	                       .switch_name = i % 2 ? "s1" : NULL,
@@ -69,6 +70,7 @@ static void some_node(struct sched *s)
 	sched_node_set(s, &n);
 }
 
+/* It waits, or replaces its places if it holds some. */
 static void some_job(struct sched *s)
 {
 	static const char *const types[] = {"big one", "small,50%", NULL}, *const requires[] = {"nvlink", NULL},
@@ -84,6 +86,7 @@ static void some_job(struct sched *s)
 	                      .limit_s = 10 + rnd(200),
 	                      .believed_s = rnd(2) ? 0 : 1 + rnd(100),
 	                      .priority = (int64_t)rnd(3) - 1,
+	                      .first = !rnd(9),
 	                      .memory_bytes = rnd(2) ? 1ull << 30 : 0,
 	                      .exclusive = !rnd(8),
 	                      .instance_types = rnd(4) ? NULL : types,
@@ -93,8 +96,11 @@ static void some_job(struct sched *s)
 	                      .after = &dep,
 	                      .n_after = !rnd(5)};
 
+	uint64_t drop[] = {1 + rnd(NODES), 1 + rnd(NODES)};
+
 	j.order = j.id;
-	sched_job_add(s, &j);
+	if (sched_job_add(s, &j) < 0)
+		sched_job_exchange(s, &j, drop, rnd(3));
 }
 
 static void some_step(struct sched *s)

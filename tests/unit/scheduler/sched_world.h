@@ -1,0 +1,35 @@
+/* sched_world: a library, and beside it the slow second one with the same input. */
+#ifndef HEARTH_TESTS_UNIT_SCHEDULER_SCHED_WORLD_H
+#define HEARTH_TESTS_UNIT_SCHEDULER_SCHED_WORLD_H
+#include "tests/unit/scheduler/sched_slow.h"
+
+#define SPANS 4000
+
+/* What an account's jobs held, and when: for its use. */
+struct span {
+	int account, node;
+	unsigned job;
+	double load;
+	uint64_t from_s, to_s; /* 0: still */
+};
+struct world {
+	struct slow w;
+	struct sched *s;
+	struct span spans[SPANS];
+	struct slow_node told[SLOW_NODES];
+	unsigned n_spans;
+	double half_life_s;
+	int books; /* there are reservations in this world */
+	const char *bad;
+	char what[200];
+	unsigned starts, passed, heads, borrowed, victims, firm, replaced;
+};
+
+void world_wrong(struct world *o, const char *bad); /* the first is kept */
+void world_set_node(struct world *o, int i);        /* the library gets it as it is now */
+/* The library gets the job. drop: it gives back what it has there, and waits for as much; NULL: it
+ * waits for all. */
+int world_send(struct world *o, unsigned id, const uint64_t *drop, uint32_t n_drop);
+double world_use(const struct world *o, int account); /* GPU-seconds, fading: a sum over all that was held */
+
+#endif
