@@ -1,0 +1,28 @@
+/*
+ * window: the last WATCH_WINDOW values of a series, with their median and spread. A push costs O(window)
+ * moves of memory, a question O(window) comparisons.
+ */
+#ifndef HEARTH_COMMON_WATCH_WINDOW_H
+#define HEARTH_COMMON_WATCH_WINDOW_H
+
+#include <stdint.h>
+
+#define WATCH_WINDOW 200
+
+struct watch_window {
+	uint32_t n;                  /* values present */
+	double ring[WATCH_WINDOW];   /* oldest first, from `at` */
+	double sorted[WATCH_WINDOW]; /* the same values; rebuilt by watch_window_sort, never stored */
+	uint32_t at;
+};
+
+/* Adds a finite value; the oldest ones go until at most `most` (1 to WATCH_WINDOW) are present. */
+void watch_window_push(struct watch_window *w, double v, uint32_t most);
+void watch_window_clear(struct watch_window *w);
+void watch_window_sort(struct watch_window *w); /* after the ring was loaded */
+double watch_window_median(const struct watch_window *w);
+/* 1.4826 x median absolute deviation: the standard deviation of normal noise, whatever outliers do. */
+double watch_window_sigma(const struct watch_window *w);
+double watch_median(double *v, uint32_t n); /* sorts v; n > 0 */
+
+#endif
