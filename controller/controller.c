@@ -27,6 +27,7 @@
 #include "controller/files/blobs/blobstore.h"
 #include "controller/files/datafs.h"
 #include "controller/files/disk_space.h"
+#include "controller/files/rules_file.h"
 #include "controller/http/accounts.h"
 #include "controller/incarnation.h"
 #include "controller/maintain.h"
@@ -62,6 +63,7 @@ struct controller {
 	struct server *server;
 	struct maintain *maintain;
 	struct disk_space *disk;
+	struct rules_file *rules; /* NULL: no such file is set */
 	struct incarnation incarnation;
 	int stopping;
 };
@@ -553,6 +555,24 @@ static void on_disk_state(const struct disk_state *s, void *arg)
 	core_no_room(c->core, s->low ? why.at : NULL);
 }
 
+static void on_rules(const struct rules_news *n, void *arg)
+{
+	struct controller *c = arg;
+
+	core_set_rules(c->core, conf_get_str(c->conf, "failure_patterns"), n->text, n->rules, n->first,
+	               n->why.text);
+}
+
+static int watch_rules(struct controller *c, struct err *e)
+{
+	const char *path = conf_get_str(c->conf, "failure_patterns");
+
+	if (!*path)
+		return 0;
+	c->rules = rules_file_watch(path, c->loop, on_rules, c, e);
+	return c->rules ? 0 : -1;
+}
+
 /* Like the server's threads: its messages wait in the loop's channel until the core exists. */
 static int watch_disk(struct controller *c, struct err *e)
 {
@@ -582,7 +602,8 @@ static int make_parts(struct controller *c, const struct controller_options *o, 
 		return -1;
 	c->loop = loop_create();
 	loop_set_slow_warn(c->loop, SLOW_TURN_US);
-	if (open_store(c, e) < 0 || watch_disk(c, e) < 0 || start_server(c, e) < 0 || make_core(c, e) < 0)
+	if (open_store(c, e) < 0 || watch_disk(c, e) < 0 || watch_rules(c, e) < 0 || start_server(c, e) < 0 ||
+	    make_core(c, e) < 0)
 		return -1;
 	make_maintain(c);
 	c->timer = loop_timer_create(c->loop, on_timer, c);
@@ -601,6 +622,7 @@ static void unmake_parts(struct controller *c)
 	if (c->server)
 		server_stop(c->server);
 	disk_space_destroy(c->disk);
+	rules_file_destroy(c->rules);
 	if (c->reader)
 		store_reader_close(c->reader);
 	c->reader = NULL;

@@ -13,6 +13,7 @@
 #include "common/base/xalloc.h"
 #include "controller/cluster/lease.h"
 #include "controller/cluster/nodes.h"
+#include "controller/cluster/rules.h"
 #include "controller/cluster/sync.h"
 #include "controller/load.h"
 #include "controller/record/cluster.h"
@@ -141,6 +142,7 @@ void core_destroy(struct core *c)
 	free(c->alloc.avoiders);
 	free(c->alloc.exchangers);
 	free(c->life.no_room);
+	free(c->rules.text);
 	free((char *)(uintptr_t)c->cfg.cluster);
 	free((char *)(uintptr_t)c->cfg.url);
 	free((char *)(uintptr_t)c->cfg.owner_of_admin);
@@ -372,6 +374,13 @@ void core_no_room(struct core *c, const char *why)
 {
 	free(c->life.no_room);
 	c->life.no_room = why ? xasprintf("no new work is accepted: %s", why) : NULL;
+}
+
+void core_set_rules(struct core *c, const char *file, const char *text, unsigned rules, int first,
+                    const char *why)
+{
+	clock_sched(c);
+	rules_set(c, file, text, rules, first, why);
 }
 
 void core_turns(struct core *c, const struct loop_turns *turns)

@@ -47,6 +47,10 @@ uint64_t core_oldest_attempt_us(const struct core *c);
 /* New work is refused from now on, and why, in words for users; NULL: it is taken again. What is there goes
  * on. */
 void core_no_room(struct core *c, const char *why);
+/* News of the administrator's rules for lines of failures. text NULL: the file is wrong, and why; the old
+ * rules stay. first: since the start of hearthd. */
+void core_set_rules(struct core *c, const char *file, const char *text, unsigned rules, int first,
+                    const char *why);
 /* How long turns took until now, for the statistics. */
 void core_turns(struct core *c, const struct loop_turns *turns);
 /* End of a turn: commits what was gathered, schedules when needed. */

@@ -62,6 +62,9 @@ static const struct conf_item items[] = {
      "MiB of outputs that an attempt may leave in hearthd's store; 0: any number"},
     {"max_artifacts_user_mb", CONF_INT, "4194304", "0", "1073741824",
      "the same for all running jobs of a user"},
+    {"failure_patterns", CONF_STRING, "", NULL, NULL,
+     "file with rules for lines of failures, which come before the built-in ones; read again when it "
+     "changes"},
     {"min_free_mb", CONF_INT, "-1", "-1", "1048576",
      "MiB free on the data folder's disk below which no new work is accepted; 0: no such mark; -1: 64, or 5 "
      "% "

@@ -28,6 +28,7 @@
 #include "common/base/xalloc.h"
 #include "controller/cluster/nodes.h"
 #include "controller/cluster/peers.h"
+#include "controller/cluster/rules.h"
 #include "controller/record/health.h"
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
@@ -52,6 +53,7 @@ static void answer_beat(struct core *c, struct cnode *n, uint64_t seq)
 		free(m.peers.v[i]);
 	free(m.peers.v);
 	peers_tell_retired(c, n); /* after the answer, which renews the lease */
+	rules_tell(c, n);
 }
 
 static double finite_or_0(double v)

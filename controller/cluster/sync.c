@@ -67,6 +67,7 @@ static void admit_session(struct core *c, struct cnode *n, uint64_t session, con
 	node_heard(c, n);
 	n->peers_sent_us = 0;
 	n->retired_sent = 0;
+	n->rules_sent = 0;
 	node_changed(c, n, 0);
 	log_info("event=agent_up node=%s session=%" PRIu64 " version=%u software=%s", n->name, session,
 	         n->version, hello && hello->software ? hello->software : "?");

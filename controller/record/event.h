@@ -90,6 +90,7 @@
 	E(EV_BUDGET_OPEN, "budget_open", BUDGET, NEEDS, nothing) /* a new period, or a greater budget */ \
 	E(EV_TOKEN_MADE, "token_made", TOKEN, MAKES, token_made) /* to join, of a user, a session */ \
 	E(EV_TOKEN_REMOVED, "token_removed", TOKEN, NEEDS, remove) /* or the end of a session */ \
+	E(EV_FAILURE_PATTERNS, "failure_patterns", NONE, NEEDS, nothing) /* the file has changed; text: it is wrong */ \
 	E(EV_INCARNATION, "incarnation", NONE, NEEDS, nothing) /* the database was put back; changes no record */
 
 enum event_type {

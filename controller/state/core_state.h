@@ -153,6 +153,10 @@ struct core {
 	struct node_table nodes;
 	struct turn_state turn;
 	struct life life;
+	struct {        /* for lines of failures, of the administrator */
+		char *text; /* NULL none */
+		uint64_t gen;
+	} rules;
 	struct idem *idem;           /* state/idem.c */
 	struct history *history;     /* state/history.c */
 	struct catalogue *catalogue; /* share/instances.c */

@@ -44,6 +44,7 @@ struct cnode { /* begins with its record; core->records holds both */
 	struct told held,
 	    sent; /* the list that the agent confirmed; one on its way, which the agent may use already */
 	uint64_t peers_sent_us; /* boot; 0 not in this session */
+	uint64_t rules_sent;    /* core.rules.gen as sent in this session; 0 none */
 	uint64_t retired_sent;  /* 1 + peers.retired_gen as sent in this session; 0 none */
 	/* boot: until then it may carry on without this controller; 0: it does not */
 	uint64_t may_run_alone_until_us;

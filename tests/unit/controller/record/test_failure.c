@@ -8,6 +8,7 @@
 
 #include "common/base/text.h"
 #include "common/base/xalloc.h"
+#include "controller/core.h"
 #include "controller/record/rec.h"
 #include "controller/state/jobs.h"
 #include "store/read/query.h"
@@ -206,6 +207,49 @@ static void test_reports(void)
 	world_destroy(w);
 }
 
+/* ---- rules ------------------------------------------------------------------------------------------- */
+
+/* Returns the text of the rules that node "a" got, "" none. */
+static const char *rules_sent(struct world *w)
+{
+	static char out[100];
+	struct sent *s;
+
+	world_beat(w, "a");
+	s = world_sent(w, "a", WM_FAILURE_PATTERNS);
+	snprintf(out, sizeof(out), "%s", s ? ((struct wm_failure_patterns *)s->msg)->text : "");
+	if (s)
+		sent_free(s);
+	return out;
+}
+
+static void test_rules(void)
+{
+	struct world *w = world_create(1);
+	cJSON *all;
+	char *text;
+
+	world_agent_up(w, "a", 1, 4);
+	is_str(rules_sent(w), "", "no rules: nothing is sent");
+	core_set_rules(w->core, "file", "one", 1, 1, "");
+	is_str(rules_sent(w), "one", "rules come with the next sign of life");
+	is_str(rules_sent(w), "", "once");
+	core_set_rules(w->core, "file", NULL, 0, 0, "file: line 3: wrong");
+	is_str(rules_sent(w), "", "a wrong file changes nothing");
+	core_set_rules(w->core, "file", "two", 2, 0, "");
+	world_turn(w);
+	is_str(rules_sent(w), "two", "a change is sent");
+	world_agent_up(w, "a", 1, 4);
+	is_str(rules_sent(w), "two", "a new connection gets them again");
+	all = store_events_json(w->reader, 0, 0, 0, NULL);
+	text = cJSON_PrintUnformatted(all);
+	like(text, "{\"file\":\"file\",\"text\":\"file: line 3: wrong\"}", "an event names the wrong line");
+	like(text, "{\"file\":\"file\",\"rules\":2}", "an event names the change");
+	free(text);
+	cJSON_Delete(all);
+	world_destroy(w);
+}
+
 int main(void)
 {
 	test_facts();
@@ -213,5 +257,6 @@ int main(void)
 	test_bound();
 	test_words();
 	test_reports();
+	test_rules();
 	return tap_done();
 }
