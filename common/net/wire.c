@@ -752,3 +752,9 @@ void wire_u32v_add(struct wire_u32v *s, uint32_t v)
 	s->v = xreallocarray(s->v, (size_t)s->n + 1, sizeof(*s->v));
 	s->v[s->n++] = v;
 }
+
+void wire_u64v_add(struct wire_u64v *s, uint64_t v)
+{
+	s->v = xreallocarray(s->v, (size_t)s->n + 1, sizeof(*s->v));
+	s->v[s->n++] = v;
+}

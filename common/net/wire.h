@@ -131,5 +131,6 @@ int wire_allowed(uint16_t type, unsigned from, unsigned phase);
 /* Helpers to fill messages. */
 void wire_strv_add(struct wire_strv *s, const char *str);
 void wire_u32v_add(struct wire_u32v *s, uint32_t v);
+void wire_u64v_add(struct wire_u64v *s, uint64_t v);
 
 #endif

@@ -310,6 +310,7 @@ static void set_defaults(struct spec_parse *p)
 	s->queue = xstrdup("default");
 	s->resume_step = -1;
 	s->grace_s = 30;
+	s->keep_last = 3;
 	s->preemptible = 1;
 }
 
@@ -448,10 +449,10 @@ static void spec_fini(struct job_spec *s)
 	strv_fini(&s->requires);
 	strv_fini(&s->mpi_options);
 	sweep_fini(&s->sweep);
-	void *owned[] = {s->tags,       s->env,        s->hps,          s->groups,    s->inputs,
-	                 s->metrics,    s->name,       s->experiment,   s->notes,     s->queue,
-	                 s->span,       s->source_dir, s->requirements, s->gpu_model, s->output_uri,
-	                 s->resume_job, s->after,      s->search.metric};
+	void *owned[] = {s->tags,           s->env,        s->hps,          s->groups,       s->inputs,
+	                 s->metrics,        s->name,       s->experiment,   s->notes,        s->queue,
+	                 s->span,           s->source_dir, s->requirements, s->gpu_model,    s->output_uri,
+	                 s->checkpoint_uri, s->resume_job, s->after,        s->search.metric};
 	for (size_t i = 0; i < sizeof(owned) / sizeof(owned[0]); i++)
 		free(owned[i]);
 	memset(s, 0, sizeof(*s));

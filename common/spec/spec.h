@@ -106,8 +106,10 @@ struct job_spec {
 	struct spec_input *inputs;
 	size_t n_inputs;
 	char *output_uri;
-	char *resume_job;    /* of "resume_from": "job:17" or "file:///..."; NULL none */
-	int64_t resume_step; /* -1 latest */
+	char *checkpoint_uri; /* "checkpoint.uri": file:///...; NULL: output_uri, else hearthd's store */
+	uint32_t keep_last;   /* "checkpoint.keep_last": default 3 */
+	char *resume_job;     /* of "resume_from": "job:17" or "file:///..."; NULL none */
+	int64_t resume_step;  /* -1 latest */
 	struct spec_metric *metrics;
 	size_t n_metrics;
 	uint64_t max_runtime_s; /* 0 = administrator's default */

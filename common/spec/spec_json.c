@@ -168,6 +168,15 @@ static void add_resume(cJSON *obj, const struct job_spec *s)
 	}
 }
 
+static cJSON *checkpoint_of(const struct job_spec *s)
+{
+	cJSON *o = cJSON_CreateObject();
+
+	json_add_str(o, "uri", s->checkpoint_uri);
+	json_add_u64(o, "keep_last", s->keep_last);
+	return o;
+}
+
 cJSON *spec_to_json(const struct job_spec *s)
 {
 	cJSON *obj = cJSON_CreateObject(), *limits;
@@ -187,6 +196,7 @@ cJSON *spec_to_json(const struct job_spec *s)
 	cJSON_AddItemToObject(obj, "groups", groups_of(s));
 	cJSON_AddItemToObject(obj, "inputs", inputs_of(s));
 	json_add_str(obj, "output_uri", s->output_uri);
+	cJSON_AddItemToObject(obj, "checkpoint", checkpoint_of(s));
 	add_resume(obj, s);
 	cJSON_AddItemToObject(obj, "metrics", metrics_of(s));
 	limits = cJSON_AddObjectToObject(obj, "limits");

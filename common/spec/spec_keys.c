@@ -65,10 +65,10 @@
 	K("inputs.*.unpack", "boolean", "false", 1, spec_v_bool, I(unpack), 0, 0, "unpack the tar archive that the uri names") \
 	K("output_uri", "string", "null", 1, spec_v_output, P(s.output_uri), 0, 4096, "file:///PATH for models and outputs; null: hearthd keeps them") \
 	K("resume_from", "string", "null", 1, spec_v_resume, 0, 0, 4096, "checkpoint to start from: job:ID, job:ID@STEP or file:///PATH") \
-	K("checkpoint", "object", "{}", 0, spec_v_object, 0, 0, 0, "checkpoints kept by Hearth") \
-	K("checkpoint.uri", "string", "null", 0, spec_v_reserved, 0, 0, 0, "where checkpoints are copied") \
+	K("checkpoint", "object", "{}", 1, spec_v_object, 0, 0, 0, "copies of checkpoints that Hearth makes while the job runs") \
+	K("checkpoint.uri", "string", "null", 1, spec_v_output, P(s.checkpoint_uri), 0, 4096, "file:///PATH for the copies; null: output_uri, else hearthd's store") \
 	K("checkpoint.every_s", "number or \"auto\"", "null", 0, spec_v_reserved, 0, 0, 0, "seconds between checkpoints") \
-	K("checkpoint.keep_last", "integer", "null", 0, spec_v_reserved, 0, 0, 0, "checkpoints kept") \
+	K("checkpoint.keep_last", "integer", "3", 1, spec_v_u32, P(s.keep_last), 1, 32, "verified copies that are kept; pinned ones stay, too") \
 	K("checkpoint.signal", "string", "null", 0, spec_v_reserved, 0, 0, 0, "signal that asks for a checkpoint") \
 	K("checkpoint.overdue_s", "integer", "null", 0, spec_v_reserved, 0, 0, 0, "alert when none was seen for so long") \
 	K("metrics", "list of objects", "[]", 1, spec_v_metrics, 0, 0, 100, "numbers read from the log") \

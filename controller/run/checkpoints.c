@@ -156,6 +156,7 @@ void on_checkpoint(struct core *c, struct cnode *n, uint64_t id, const struct wm
 		return;
 	}
 	post_part(c, j, n, p, number ? number : ckpt_next_number(&j->r), m, fits_quota(c, j, m, n->name));
+	checkpoint_retain(c, j, 0);
 	job_touch(c, j);
 }
 
@@ -224,4 +225,74 @@ void checkpoint_not_restored(struct core *c, struct cjob *j, const char *node, c
 	why = xasprintf("node %s could not restore it: %.900s", node, text);
 	checkpoint_torn(c, j, k->number, why);
 	free(why);
+}
+
+/* ---- retention ------------------------------------------------------------------------------- */
+
+static const struct place_rec *place_of_node(const struct attempt_rec *a, const char *node)
+{
+	for (uint32_t i = 0; i < a->n_places; i++)
+		if (strcmp(a->places[i].node, node) == 0 && a->places[i].state != PLACE_LOST)
+			return &a->places[i];
+	return NULL;
+}
+
+/* Adds the gone parts of a checkpoint that the node may remove: its own; and the first node also removes the
+ * copies outside of nodes that the attempt does not have. */
+static void add_gone(struct wm_checkpoint_keep *m, const struct attempt_rec *a, uint32_t place,
+                     const struct ckpt *k)
+{
+	for (uint32_t i = 0; i < k->n_parts; i++) {
+		const struct ckpt_part *p = &k->parts[i];
+		const struct place_rec *own = place_of_node(a, p->node);
+		int outside = p->uri && strcmp(p->uri, CKPT_URI_STORE) != 0;
+
+		if (p->state != CKPT_GONE || (own ? own != &a->places[place] : place || !outside))
+			continue;
+		wire_u32v_add(&m->attempts, p->attempt);
+		wire_u64v_add(&m->seqs, p->seq);
+		wire_strv_add(&m->names, k->name);
+		wire_strv_add(&m->uris, p->uri ? p->uri : "");
+	}
+}
+
+void checkpoint_drop(struct core *c, struct cjob *j, uint32_t place, const struct cnode *n)
+{
+	const struct attempt_rec *a = j->r.att;
+	struct wm_checkpoint_keep m = {.job = j->r.id, .attempt = a->number, .epoch = a->epoch};
+
+	for (uint32_t i = 0; j->r.ckpts && i < j->r.ckpts->n; i++)
+		add_gone(&m, a, place, &j->r.ckpts->v[i]);
+	if (m.seqs.n)
+		hold_send(c, n, WM_CHECKPOINT_KEEP, &m);
+	wire_fini(WM_CHECKPOINT_KEEP, &m);
+}
+
+static void remove_one(struct core *c, struct cjob *j, uint32_t number, const char *why)
+{
+	const struct ckpt *k = ckpt_find(&j->r, number);
+	cJSON *d = change_of(j, number, why);
+
+	for (uint32_t i = 0; i < k->n_parts; i++)
+		if (k->parts[i].uri && strcmp(k->parts[i].uri, CKPT_URI_STORE) == 0)
+			quota_freed(c, j, k->parts[i].size_bytes);
+	json_add_str(d, "state", ckpt_state_name(CKPT_GONE));
+	job_post(c, j, EV_CHECKPOINT_CHANGED, d);
+}
+
+void checkpoint_retain(struct core *c, struct cjob *j, int ends)
+{
+	uint32_t keep = j->act->spec->keep_last, numbers[CKPT_MAX], n;
+	char *why;
+
+	n = ckpt_surplus(&j->r, keep, ends, numbers);
+	if (!n)
+		return;
+	why = xasprintf("removed: %u newer ones are verified (checkpoint.keep_last)", keep);
+	for (uint32_t i = n; i-- > 0;)
+		remove_one(c, j, numbers[i], ends ? "removed at the end of the job" : why);
+	free(why);
+	for (uint32_t i = 0; i < j->r.att->n_places; i++)
+		j->act->rt[i].sent &= (uint8_t)~SENT_DROPS;
+	job_touch(c, j);
 }

@@ -9,8 +9,6 @@
 #include "controller/state/jobs.h"
 #include "controller/state/node_table.h"
 
-#define KEEP_LAST 3 /* checkpoint.keep_last */
-
 void on_checkpoint(struct core *c, struct cnode *n, uint64_t id, const struct wm_checkpoint_report *m);
 /* Posts what has changed; text says why. */
 void checkpoint_pin(struct core *c, struct cjob *j, uint32_t number, int pinned, const char *text);
@@ -20,6 +18,11 @@ void checkpoint_torn(struct core *c, struct cjob *j, uint32_t number, const char
 void checkpoint_passed(struct core *c, struct cjob *j, const struct ckpt *k, const char *why);
 /* A node could not restore what its attempt begins with. */
 void checkpoint_not_restored(struct core *c, struct cjob *j, const char *node, const char *text);
+/* Removes what is no longer needed (checkpoint.keep_last). ends: the job ends, and nothing is set aside any
+ * more. */
+void checkpoint_retain(struct core *c, struct cjob *j, int ends);
+/* Sends the node of that place the copies that it may remove, if there are any. */
+void checkpoint_drop(struct core *c, struct cjob *j, uint32_t place, const struct cnode *n);
 /* Notes a loss that a program reported; step -1: none. */
 void checkpoint_loss(struct active *a, int64_t step, double value);
 

@@ -24,6 +24,7 @@
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
 #include "controller/run/array.h"
+#include "controller/run/checkpoints.h"
 #include "controller/run/job_token.h"
 #include "controller/run/resolve.h"
 #include "controller/run/rsh.h"
@@ -357,6 +358,8 @@ void decide_outcome(struct core *c, struct cjob *j)
 	if (v.signal >= 0)
 		cJSON_AddNumberToObject(d, "signal", v.signal);
 	job_post(c, j, EV_OUTCOME, d);
+	if (j->r.status == JOB_STOPPING && j->r.wanted != WANT_REQUEUE)
+		checkpoint_retain(c, j, 1);
 	note_outcome(c, j);
 	for (uint32_t i = 0; i < j->r.att->n_places; i++) /* the time without upload progress starts here */
 		j->act->rt[i].progress_us = now_boot(c);

@@ -18,6 +18,7 @@
 #include "controller/record/inventory.h"
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
+#include "controller/run/checkpoints.h"
 #include "controller/run/job_token.h"
 #include "controller/run/resolve.h"
 #include "controller/share/alloc.h"
@@ -255,6 +256,8 @@ static struct wire_shared *gang_of(struct cjob *j, struct err *e)
 	if (j->act->gang)
 		return j->act->gang;
 	json = spec_to_json(j->act->spec);
+	/* The order names the folder, and agents of the version before do not know the key. */
+	cJSON_DeleteItemFromObjectCaseSensitive(json, "checkpoint");
 	g.spec = json_text(json);
 	cJSON_Delete(json);
 	for (uint32_t i = 0; i < a->n_places; i++) {
@@ -340,6 +343,7 @@ static void send_prepare(struct core *c, struct cjob *j, uint32_t place)
 	m.job_name = xstrdup(j->r.name ? j->r.name : "");
 	m.bundle_digest = xstrdup(j->r.bundle ? j->r.bundle : "");
 	add_resume(&m, act, place, a->n_places, p->node);
+	m.checkpoint_uri = xstrdup(act->spec->checkpoint_uri ? act->spec->checkpoint_uri : "");
 	m.skip_steps = xstrdup("");
 	m.url = xstrdup(c->cfg.url);
 	m.job_token = xstrdup(job_token);
@@ -403,6 +407,17 @@ static void order_place(struct core *c, struct cjob *j, uint32_t i, const struct
 	}
 }
 
+/* Sends what the node may remove of earlier checkpoints, once for each session. */
+static void order_drops(struct core *c, struct cjob *j, uint32_t i, const struct cnode *n)
+{
+	struct place_rt *rt = &j->act->rt[i];
+
+	if (rt->session != n->session || rt->sent & SENT_DROPS || j->r.att->places[i].state >= PLACE_CLEANED)
+		return;
+	rt->sent |= SENT_DROPS;
+	checkpoint_drop(c, j, i, n);
+}
+
 void send_orders(struct core *c, struct cjob *j)
 {
 	if (!j->act || !j->r.att || c->life.failing)
@@ -410,7 +425,9 @@ void send_orders(struct core *c, struct cjob *j)
 	for (uint32_t i = 0; i < j->r.att->n_places; i++) {
 		const struct cnode *n = node_by_id(c, j->r.att->places[i].node_id);
 
-		if (n && n->connected && n->synced)
+		if (n && n->connected && n->synced) {
 			order_place(c, j, i, n);
+			order_drops(c, j, i, n);
+		}
 	}
 }

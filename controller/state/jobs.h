@@ -11,7 +11,7 @@
 #include "controller/record/event.h"
 #include "controller/state/core_state.h"
 
-enum { SENT_PREPARE = 1, SENT_GO = 2, SENT_KILL = 4, SENT_COLLECT = 8 };
+enum { SENT_PREPARE = 1, SENT_GO = 2, SENT_KILL = 4, SENT_COLLECT = 8, SENT_DROPS = 16 };
 struct place_rt {     /* of one launch on one node, not stored */
 	uint64_t session; /* for which `sent` counts */
 	uint8_t sent, reported;

@@ -374,8 +374,59 @@ static void test_pins(void)
 	world_end_well(w);
 }
 
+static void test_retention(void)
+{
+	uint64_t id;
+	uint64_t session;
+	struct world *w = make(7, &id);
+	const struct wm_checkpoint_keep *m;
+	struct sent *s;
+	cJSON *list;
+
+	for (uint64_t i = 1; i <= 3; i++) {
+		verified(w, id, "a", 1, i, (int64_t)i * 10, i == 1 ? "file:///s/1" : "blob:");
+		verified(w, id, "b", 1, i, (int64_t)i * 10, "file:///s/b");
+	}
+	world_forget(w);
+	verified(w, id, "a", 1, 4, 40, "blob:");
+	ok(!world_sent(w, "a", WM_CHECKPOINT_KEEP), "while the newest is not complete all stay");
+	verified(w, id, "b", 1, 4, 40, "file:///s/b");
+	s = world_sent(w, "a", WM_CHECKPOINT_KEEP);
+	m = s ? s->msg : NULL;
+	ok(m && m->seqs.n == 1 && m->seqs.v[0] == 1 && m->attempts.v[0] == 1,
+	   "then node a may remove its oldest");
+	is_str(m && m->uris.n ? m->uris.v[0] : "", "file:///s/1", "with its copy outside");
+	is_str(m && m->names.n ? m->names.v[0] : "", "step-10", "under its name");
+	sent_free(s);
+	s = world_sent(w, "b", WM_CHECKPOINT_KEEP);
+	ok(s != NULL, "and node b its own");
+	sent_free(s);
+	list = list_of(w, id);
+	is_str(cJSON_GetStringValue(cJSON_GetObjectItem(
+	           cJSON_GetArrayItem(cJSON_GetObjectItem(cJSON_GetArrayItem(list, 0), "places"), 0), "state")),
+	       "gone", "the list says that it is gone");
+	cJSON_Delete(list);
+	verified(w, id, "a", 1, 1, 10, "file:///s/1");
+	is_int(job_find(w->core, id)->r.ckpts->v[0].parts[0].state, CKPT_GONE,
+	       "a late report does not bring it back");
+	world_forget(w);
+	core_agent_down(w->core, "a", node_find(w->core, "a")->session, "cut");
+	world_turn(w);
+	session = world_agent_connect(w, "a");
+	world_agent_inventory(w, "a", session, 1, 4);
+	world_msg(w, "a", session, WM_SYNC_BEGIN, &(struct wm_sync_begin){.launches = 1});
+	world_launch(w, "a", id, 1, LAUNCH_RUNNING, 0, NULL);
+	world_msg(w, "a", session, WM_SYNC_END, &(struct wm_sync_end){0});
+	world_turn(w);
+	s = world_sent(w, "a", WM_CHECKPOINT_KEEP);
+	ok(s != NULL, "a node that comes back gets the list again");
+	sent_free(s);
+	world_end_well(w);
+}
+
 int main(void)
 {
+	test_retention();
 	test_pins();
 	test_begins();
 	test_other_job();
