@@ -27,10 +27,11 @@
 #include "common/base/strutil.h"
 #include "common/os/fsutil.h"
 
-#define NAME_SHOWN   24 /* characters of the node's name in RUN: paths of sockets are short */
-#define JOIN_RETRY_S 60
-#define SLOW_TURN_US 20000
-#define MIN_UID      1000 /* where accounts of people begin */
+#define NAME_SHOWN      24 /* characters of the node's name in RUN: paths of sockets are short */
+#define JOIN_RETRY_S    60
+#define SLOW_TURN_US    20000
+#define CHECKPOINT_RATE (500u * 1024 * 1024)
+#define MIN_UID         1000 /* where accounts of people begin */
 
 enum {
 	OPT_FIRST = 1000,
@@ -54,6 +55,7 @@ enum {
 	OPT_RUN,
 	OPT_LOG_LEVEL,
 	OPT_LOG_MAX,
+	OPT_CKPT_RATE,
 	OPT_LIBEXEC,
 	OPT_NO_NAMESPACES,
 	OPT_ALLOW_SETUID,
@@ -91,6 +93,8 @@ static const struct {
     {"run", "DIR", "folder for volatile files (default: /run/hearth/NAME, or below XDG_RUNTIME_DIR)",
      OPT_RUN},
     {"log-max", "SIZE", "greatest log of one stream that waits on this node (default: 1GiB)", OPT_LOG_MAX},
+    {"checkpoint-rate", "SIZE", "bytes a second of each copy of a checkpoint; 0: no limit (default: 500MiB)",
+     OPT_CKPT_RATE},
     {"libexec", "DIR", "folder of hearth-shim, hearth-files and the other small programs", OPT_LIBEXEC},
     {"no-namespaces", NULL, "give jobs the host's /tmp and /dev/shm, and no /opt/ml", OPT_NO_NAMESPACES},
     {"allow-setuid", NULL, "let set-uid programs give rights to processes of jobs", OPT_ALLOW_SETUID},
@@ -259,6 +263,8 @@ static int set_option(struct arguments *a, int id, const char *name, const char 
 		return v[0] == '/' ? 0 : bad_value(name, v, "must be an absolute path");
 	case OPT_LOG_MAX:
 		return str_parse_size(v, &c->log_max_bytes, &e) < 0 ? bad_value(name, v, e.text) : 0;
+	case OPT_CKPT_RATE:
+		return str_parse_size(v, &c->checkpoint_rate, &e) < 0 ? bad_value(name, v, e.text) : 0;
 	case OPT_LIBEXEC:
 		set_str(&c->libexec_dir, v);
 		return 0;
@@ -517,7 +523,9 @@ static void more_files(void)
 int main(int argc, char **argv)
 {
 	static struct arguments a = {.join_wait_s = JOIN_RETRY_S,
-	                             .c.min_uid = MIN_UID}; /* the words in it are kept to the end */
+	                             .c.min_uid = MIN_UID,
+	                             .c.checkpoint_rate =
+	                                 CHECKPOINT_RATE}; /* the words in it are kept to the end */
 	struct join_params j;
 	struct join_source source;
 	struct err e = {0};

@@ -28,15 +28,16 @@ struct agent_config {
 	struct strv labels;
 	uint32_t slots; /* 0 = CPUs this process may use */
 	char *kmsg;
-	char *fake_gpus;        /* NULL none; number or file */
-	char *libexec_dir;      /* folder of hearth-shim, hearth-files and the other small programs */
-	uint32_t min_uid;       /* least uid of an account that runs jobs, but for root */
-	int allow_root;         /* root may run jobs */
-	int no_namespaces;      /* launches see the host's /tmp, /dev/shm and no /opt/ml */
-	int allow_setuid;       /* set-uid programs give rights in jobs */
-	int core_files;         /* processes of jobs may write core files */
-	int alone;              /* only ends its launches, without controller and neighbours (agent/endall.h) */
-	uint64_t log_max_bytes; /* per stream on this node; 0 = 1 GiB */
+	char *fake_gpus;          /* NULL none; number or file */
+	char *libexec_dir;        /* folder of hearth-shim, hearth-files and the other small programs */
+	uint32_t min_uid;         /* least uid of an account that runs jobs, but for root */
+	int allow_root;           /* root may run jobs */
+	int no_namespaces;        /* launches see the host's /tmp, /dev/shm and no /opt/ml */
+	int allow_setuid;         /* set-uid programs give rights in jobs */
+	int core_files;           /* processes of jobs may write core files */
+	int alone;                /* only ends its launches, without controller and neighbours (agent/endall.h) */
+	uint64_t checkpoint_rate; /* bytes a second of each copy of a checkpoint; 0 = no limit */
+	uint64_t log_max_bytes;   /* per stream on this node; 0 = 1 GiB */
 };
 
 struct agent_env { /* shared by all parts of the agent */

@@ -141,11 +141,28 @@ static int copy_open_file(struct copy *c, int in, int to_at, const char *to, str
 	return finish_file(c, out, &st, e);
 }
 
+/* 1: it is there, and no byte was copied. */
+static int share_file(int in, int from_at, const char *from, int to_at, const char *to)
+{
+	cleanup_close int out = openat(to_at, to, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	int cloned = out >= 0 && ioctl(out, FICLONE, in) == 0;
+
+	/* copy_open_file replaces what is there and clones again: this one lacks times and mode. */
+	return !cloned && out >= 0 && unlinkat(to_at, to, 0) == 0 && linkat(from_at, from, to_at, to, 0) == 0;
+}
+
 static int copy_file(struct copy *c, int from_at, const char *from, int to_at, const char *to, struct err *e)
 {
 	cleanup_close int in = openat(from_at, from, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct stat st;
 
-	return in < 0 ? err_sys(e, errno, "open") : copy_open_file(c, in, to_at, to, e);
+	if (in < 0)
+		return err_sys(e, errno, "open");
+	if (!c->hard_links || fstat(in, &st) < 0 || !S_ISREG(st.st_mode) ||
+	    !share_file(in, from_at, from, to_at, to))
+		return copy_open_file(c, in, to_at, to, e);
+	c->files++;
+	return count_bytes(c, (uint64_t)st.st_size, e);
 }
 
 static int link_of(struct copy *c, int from_at, const char *from, int to_at, const char *to, struct err *e)
@@ -309,6 +326,18 @@ int copy_open(struct copy *c, int in, const char *shown, int to_dir, const char 
 		rc = copy_entries(c, &p, in, to_dir, 0, &why);
 	}
 	if (at_place(&p, rc, &why) < 0)
+		return err_set(e, why.code, "%s", why.text);
+	return 0;
+}
+
+int copy_at(struct copy *c, int from, const char *name, const char *shown, int to_dir, struct err *e)
+{
+	struct place p;
+	struct err why = {0};
+
+	if (place_init(&p, shown, e) < 0)
+		return -1;
+	if (at_place(&p, copy_entry(c, &p, from, name, to_dir, name, 0, &why), &why) < 0)
 		return err_set(e, why.code, "%s", why.text);
 	return 0;
 }

@@ -21,7 +21,8 @@ struct copy {
 	int set_owner;  /* chown what is made to uid, gid */
 	uid_t uid;
 	gid_t gid;
-	int sync;                                    /* fsync each file and folder */
+	int sync;       /* fsync each file and folder */
+	int hard_links; /* where the file system has no reflinks: a further name of the file instead of a copy */
 	int (*skip)(const char *relpath, void *arg); /* 1 leaves it out; below `from`. May be NULL */
 	/* results */
 	uint64_t bytes, files, special;
@@ -34,5 +35,7 @@ int copy_into(struct copy *c, const char *from, int to_dir, struct err *e);
 /* The same of an open file (name: of the copy) or of an open folder's contents (name NULL); takes `in`.
  * shown: its path, for errors. */
 int copy_open(struct copy *c, int in, const char *shown, int to_dir, const char *name, struct err *e);
+/* The entry `name` of the open folder `from`, whatever it is, into the open folder to_dir under its name. */
+int copy_at(struct copy *c, int from, const char *name, const char *shown, int to_dir, struct err *e);
 
 #endif

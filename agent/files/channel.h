@@ -18,6 +18,12 @@
  * fd MEASURE dir ... fd   END v: files, bytes              a folder below fd PUT ... fd           PROGRESS...
  * END v: bytes, files  a folder below fd into output_uri STORE dir ... fd     (CHUNKS, WANTED, CHUNK
  * DATA...)... DATA... END digest, v: bytes, files
+ *   KEEP fd              END                              the folder fd is where checkpoints are held
+ *   CALM cpus            END                              work when nothing else does
+ *   WATCH dir fd         DATA... END v: 1 listed          wait for a change below fd, list it (listing.h)
+ *   HURRY                none                             ends the wait of a WATCH
+ *   HOLD dir name to fd  PROGRESS... END v: see serve_keep.c
+ *   DIGEST, KEPT, DROP   END                              see serve_keep.c
  *
  * The agent ends the helper by closing its end; half closed (shutdown), the helper cleans up and answers
  * first.
@@ -28,7 +34,7 @@
 #include "common/base/err.h"
 #include <stdint.h>
 
-#define FILES_VERSION 1 /* raised by every change: both sides are of one installation */
+#define FILES_VERSION 2 /* raised by every change: both sides are of one installation */
 #define FILES_BYTES   (120u * 1024)
 #define FILES_PACKET  (128u * 1024)
 #define FILES_TEXT    8192u /* longest text */
@@ -53,6 +59,14 @@ enum files_type {
 	FILES_CHUNKS,   /* bytes: digests, 64 digits each */
 	FILES_WANTED,   /* bytes: for each of them 1, or 0: it is there already */
 	FILES_CHUNK,    /* texts[0]: digest, v[0]: size; its DATA follow */
+	FILES_KEEP,
+	FILES_CALM,
+	FILES_WATCH,
+	FILES_HURRY, /* has no answer */
+	FILES_HOLD,
+	FILES_DIGEST,
+	FILES_KEPT,
+	FILES_DROP,
 	FILES_TYPES
 };
 

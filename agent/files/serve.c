@@ -21,9 +21,12 @@
 typedef int (*serve_fn)(struct server *s, const struct files_msg *m, struct files_msg *reply, struct err *e);
 
 static const serve_fn handlers[FILES_TYPES] = {
-    [FILES_LOOK] = serve_look,       [FILES_OPEN] = serve_open,   [FILES_READ] = serve_read,
-    [FILES_OUTPUT] = serve_output,   [FILES_STEPS] = serve_steps, [FILES_COPY] = serve_copy,
-    [FILES_MEASURE] = serve_measure, [FILES_PUT] = serve_put,     [FILES_STORE] = serve_store,
+    [FILES_LOOK] = serve_look,       [FILES_OPEN] = serve_open,     [FILES_READ] = serve_read,
+    [FILES_OUTPUT] = serve_output,   [FILES_STEPS] = serve_steps,   [FILES_COPY] = serve_copy,
+    [FILES_MEASURE] = serve_measure, [FILES_PUT] = serve_put,       [FILES_STORE] = serve_store,
+    [FILES_KEEP] = serve_keep,       [FILES_CALM] = serve_calm,     [FILES_WATCH] = serve_watch,
+    [FILES_HOLD] = serve_hold,       [FILES_DIGEST] = serve_digest, [FILES_KEPT] = serve_kept,
+    [FILES_DROP] = serve_drop,
 };
 
 /* ---- while a request is at work --------------------------------------------------------------------- */
@@ -49,12 +52,29 @@ static int send_progress(struct server *s, struct err *e)
 	return files_send(&s->channel, &m, e);
 }
 
+/* Sleeps for what was done too fast, in short parts. */
+static void keep_rate(struct server *s, uint64_t bytes, uint64_t now)
+{
+	if (!s->rate || !bytes)
+		return;
+	if (s->paid_us < now)
+		s->paid_us = now;
+	s->paid_us += bytes * 1000000u / s->rate;
+	while (s->paid_us > now + LOOK_US && !server_is_stopped(s)) {
+		uint64_t left = s->paid_us - now;
+
+		poll(NULL, 0, (int)((left < 100000 ? left : 100000) / 1000));
+		now = clock_boot_us(clock_real());
+	}
+}
+
 int server_step(uint64_t bytes, void *arg)
 {
 	struct server *s = arg;
 	uint64_t now = clock_boot_us(clock_real());
 
 	s->unsent += bytes;
+	keep_rate(s, bytes, now);
 	if (now - s->looked_us < LOOK_US)
 		return s->stopped ? -1 : 0;
 	s->looked_us = now;
@@ -113,17 +133,23 @@ static int answer(struct server *s, const struct files_msg *m, struct err *e)
 
 int files_serve(int fd, struct err *e)
 {
-	struct server s = {.looked_us = 0};
+	struct server s = {.looked_us = 0, .held = -1};
 	struct files_msg m = {.type = FILES_HELLO, .v = {FILES_VERSION}, .fd = -1};
 	int rc;
 
 	files_channel_init(&s.channel, fd);
 	rc = files_send(&s.channel, &m, e);
 	while (rc == 0 && (rc = files_recv(&s.channel, -1, &m, e)) == 0) {
-		rc = handlers[m.type] ? answer(&s, &m, e) : err_set(e, ERR_PROTOCOL, "no request: type %d", m.type);
+		if (handlers[m.type])
+			rc = answer(&s, &m, e);
+		else if (m.type != FILES_HURRY) /* one that came after the end of its wait */
+			rc = err_set(e, ERR_PROTOCOL, "no request: type %d", m.type);
 		if (m.fd >= 0)
 			close(m.fd);
 	}
+	server_unwatch(&s);
+	if (s.held >= 0)
+		close(s.held);
 	files_channel_fini(&s.channel);
 	return rc < 0 && e->code == ERR_UNAVAILABLE ? 0 : rc;
 }

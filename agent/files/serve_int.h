@@ -6,12 +6,17 @@
 #define HEARTH_AGENT_FILES_SERVE_INT_H
 
 #include "agent/files/channel.h"
+#include "agent/files/listing.h"
 
 struct server {
 	struct files_channel channel;
 	uint64_t unsent, looked_us; /* bytes done that the agent does not know yet; last look at the channel */
 	int stopped;                /* the agent wants no more of this request */
 	char digest[65];            /* of a reply */
+	int held;                   /* folder of held checkpoints; -1 none */
+	struct watching *watching;  /* serve_watch.c; NULL none */
+	uint64_t rate;              /* bytes a second, 0 no limit */
+	uint64_t paid_us;           /* time up to which the rate is used up */
 };
 
 /* More bytes are done: tells the agent now and then; -1: stop. arg: struct server (copy.h). */
@@ -36,6 +41,20 @@ int serve_measure(struct server *s, const struct files_msg *m, struct files_msg 
 int serve_store(struct server *s, const struct files_msg *m, struct files_msg *reply, struct err *e);
 /* 1: the entry `failure` of the folder of outputs, which is not a result. flag: of the request. */
 int server_is_failure(const char *relpath, uint64_t flag);
+
+/* serve_watch.c */
+int serve_watch(struct server *s, const struct files_msg *m, struct files_msg *reply, struct err *e);
+void server_unwatch(struct server *s);
+/* Lists the entry `name` of the open folder `at` and what is below it. -1: none, or too much. */
+int server_list_entry(struct server *s, int at, const char *name, struct listing *out);
+
+/* serve_keep.c */
+int serve_keep(struct server *s, const struct files_msg *m, struct files_msg *reply, struct err *e);
+int serve_calm(struct server *s, const struct files_msg *m, struct files_msg *reply, struct err *e);
+int serve_hold(struct server *s, const struct files_msg *m, struct files_msg *reply, struct err *e);
+int serve_digest(struct server *s, const struct files_msg *m, struct files_msg *reply, struct err *e);
+int serve_kept(struct server *s, const struct files_msg *m, struct files_msg *reply, struct err *e);
+int serve_drop(struct server *s, const struct files_msg *m, struct files_msg *reply, struct err *e);
 
 /* serve_put.c */
 int serve_put(struct server *s, const struct files_msg *m, struct files_msg *reply, struct err *e);

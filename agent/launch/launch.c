@@ -11,7 +11,8 @@
 #include "agent/base/trash.h"
 #include "agent/base/user.h"
 #include "agent/container/sweeper.h"
-#include "agent/launch/lproc.h"
+#include "agent/keep/keeper.h"
+#include "agent/launch/launch_steps.h"
 #include "agent/link/outbox.h"
 #include "common/base/hash.h"
 #include "common/base/log.h"
@@ -62,6 +63,7 @@ void launch_free(struct launch *l)
 		stage_cancel(l->build);
 	if (l->upload)
 		upload_cancel(l->upload);
+	keeper_destroy(l->keeper);
 	if (l->packages)
 		packages_cancel(l->packages);
 	if (l->removing)
@@ -120,6 +122,8 @@ static const char *state_name(enum launch_state s)
 
 static void say_state(struct launch *l, enum launch_state before)
 {
+	if (l->state == LAUNCH_ENDED && before != l->state)
+		launch_keep_over(l);
 	if (before != l->state)
 		log_info("event=launch job=%" PRIu64 " attempt=%u state=%s text=\"%s\"", l->job, l->attempt,
 		         state_name(l->state), l->text);

@@ -30,6 +30,7 @@
 #include "agent/stage/upload.h"
 #include "common/os/loop.h"
 
+struct keeper;
 struct lproc;
 struct sweep_ask;
 
@@ -67,6 +68,7 @@ struct launch {
 	struct container *container;
 	struct upload *upload;
 	struct packages *packages; /* being asked for */
+	struct keeper *keeper;     /* of its checkpoints; NULL before the start */
 	struct lproc *procs;
 	uint32_t *cpus; /* real CPU numbers of the job on this node */
 	uint32_t n_cpus;

@@ -303,6 +303,8 @@ static void resume_launch(struct launch *l)
 		         why.text);
 		launch_say(l, "container: %s", why.text);
 	}
+	if (l->going && !(l->collecting && l->releases_open))
+		launch_keep_start(l);
 	adopt_procs(l);
 }
 

@@ -131,6 +131,15 @@ static void on_uploaded(int rc, const char *text, void *arg)
 static const struct upload_ops upload_ops = {
     .progress = on_progress, .artifact = on_artifact, .done = on_uploaded};
 
+/* The newest checkpoint is copied first: the next attempt begins with it. */
+static void on_flushed(void *arg)
+{
+	struct launch *l = arg;
+
+	if (launch_is_uploading(l) && !l->upload)
+		start_upload(l);
+}
+
 static void start_upload(struct launch *l)
 {
 	l->upload_tries++;
@@ -280,6 +289,7 @@ void launch_collect_step(struct launch *l)
 		cleanup_free char *procs = xasprintf("%s proc", l->key);
 		cleanup_free char *artifacts = xasprintf("%s artifact", l->key);
 
+		/* Reports of checkpoints leave before CLEANED, and a hearthd that knows none acknowledges none. */
 		if (!l->discarding &&
 		    (outbox_holds(l->host->outbox, procs) || outbox_holds(l->host->outbox, artifacts)))
 			return;
@@ -380,6 +390,7 @@ static void clean_launch(struct launch *l)
 	if (l->container)
 		container_destroy(l->container);
 	l->container = NULL;
+	launch_keep_end(l);
 	launch_remove(l);
 }
 
@@ -434,7 +445,7 @@ void launch_collect(struct launch *l, int keep)
 	launch_save(l, NULL);
 	/* A launch that never ran has nothing to keep. */
 	if (keep && l->state == LAUNCH_ENDED)
-		start_upload(l);
+		launch_keep_flush(l, on_flushed);
 	else
 		drain_logs(l);
 }

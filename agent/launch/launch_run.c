@@ -25,8 +25,10 @@ static int starts_at_go(const struct lproc *p)
 static int begin_running(struct launch *l, struct err *e)
 {
 	l->going = 1;
-	if (launch_try_state(l, LAUNCH_RUNNING, e) == 0)
+	if (launch_try_state(l, LAUNCH_RUNNING, e) == 0) {
+		launch_keep_start(l);
 		return 0;
+	}
 	l->going = 0;
 	return -1;
 }
@@ -186,6 +188,7 @@ void launch_proc_changed(struct lproc *p)
 {
 	struct launch *l = p->l;
 
+	launch_keep_ended(p);
 	if (p->by_lease && !launch_is_over(l) && l->cls != RC_NODE_LOST)
 		launch_fence(l, "the lease of this node was over and no agent ran");
 	if (launch_is_over(l)) {

@@ -44,6 +44,15 @@ void launch_check_end(struct launch *l);
 void launch_sure(struct launch *l);                      /* its end may be reported */
 void launch_limit(const char *text, int oom, void *arg); /* container's on_limit */
 
+/* ---- checkpoints (launch_keep.c) -------------------------------------------------------------------- */
+void launch_keep_start(struct launch *l);                       /* its ranks may write from now on */
+void launch_keep_step(int64_t step, uint64_t at_us, void *arg); /* arg: the launch. A rank reported it */
+void launch_keep_ended(struct lproc *p);
+void launch_keep_over(struct launch *l); /* no process is left */
+/* done(launch) when the newest checkpoint has its copy, or cannot have one. */
+void launch_keep_flush(struct launch *l, void (*done)(void *arg));
+void launch_keep_end(struct launch *l); /* the folders go; with keep, held checkpoints stay */
+
 /* ---- facts for the record (launch_info.c) ----------------------------------------------------------- */
 void launch_info_software(struct launch *l);
 void launch_info_packages(struct launch *l); /* when the ranks run */

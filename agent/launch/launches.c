@@ -13,6 +13,8 @@
 #include <utlist.h>
 
 #include "agent/base/priority.h"
+#include "agent/keep/held.h"
+#include "agent/keep/keeper.h"
 #include "agent/launch/fence_mark.h"
 #include "agent/launch/launch_steps.h"
 #include "agent/launch/unreadable_launch.h"
@@ -165,6 +167,8 @@ static struct head head_of(uint16_t type, const void *msg)
 		return HEAD((const struct wm_collect *)msg);
 	case WM_NOTE:
 		return HEAD((const struct wm_note *)msg);
+	case WM_CHECKPOINT_KEEP:
+		return HEAD((const struct wm_checkpoint_keep *)msg);
 	default:
 		return (struct head){0};
 	}
@@ -213,6 +217,25 @@ void launches_set_rules(struct launches *t, const char *text)
 	tailer_set_rules(t->host->tailer, text);
 }
 
+/* Also for launches that are forgotten: what is held outlives them. */
+static void drop_held(struct launches *t, const struct wm_checkpoint_keep *m)
+{
+	for (uint32_t i = 0; i < m->seqs.n && i < m->attempts.n; i++) {
+		cleanup_free char *key = xasprintf("%" PRIu64 ".%u", m->job, m->attempts.v[i]);
+		const char *uri = i < m->uris.n ? m->uris.v[i] : "";
+		struct launch *l = find_launch(t, m->job, m->attempts.v[i]);
+
+		held_remove(&(struct held_removal){.env = t->host->env,
+		                                   .link = t->host->link,
+		                                   .launch = key,
+		                                   .user = l ? &l->user : NULL,
+		                                   .seq = m->seqs.v[i],
+		                                   .copy = strncmp(uri, "file:///", 8) == 0 ? uri + 7 : NULL});
+		if (l && l->keeper)
+			keeper_forget(l->keeper, m->seqs.v[i]);
+	}
+}
+
 void launches_order(struct launches *t, uint16_t type, void *msg)
 {
 	struct head h = head_of(type, msg);
@@ -230,6 +253,11 @@ void launches_order(struct launches *t, uint16_t type, void *msg)
 		if ((type == WM_KILL || type == WM_COLLECT) && !find_launch(t, h.job, h.attempt) &&
 		    !unreadable_launches_order(t->unreadable, type, h.job, h.attempt, h.epoch))
 			report_unknown(t, type, &h);
+		wire_free(type, msg);
+		return;
+	}
+	if (type == WM_CHECKPOINT_KEEP) {
+		drop_held(t, msg);
 		wire_free(type, msg);
 		return;
 	}
@@ -280,6 +308,19 @@ void launches_report_all(struct launches *t)
 	unreadable_launches_report_all(t->unreadable);
 }
 
+static int is_known(const char *name, void *arg)
+{
+	unsigned long long job;
+	unsigned attempt;
+
+	return sscanf(name, "%llu.%u", &job, &attempt) == 2 && find_launch(arg, job, attempt);
+}
+
+static void sweep_held(struct launches *t)
+{
+	held_sweep(t->host->env, t->host->trash, is_known, t);
+}
+
 /* Frees it. */
 static void launches_forget(struct launches *t, struct launch *l)
 {
@@ -294,6 +335,7 @@ static void launches_forget(struct launches *t, struct launch *l)
 	outbox_drop(t->host->outbox, l->key);
 	t->host->launch_over(l->job, l->attempt, t->host->arg);
 	launch_free(l);
+	sweep_held(t);
 }
 
 void launches_acked(struct launches *t, uint16_t type, const void *msg)
@@ -569,5 +611,6 @@ int launches_adopt(struct launches *t, struct err *e)
 	}
 	t->adopted_mark = NULL;
 	fence_mark_fini(&m);
+	sweep_held(t);
 	return rc;
 }

@@ -275,6 +275,7 @@ void lproc_watch(struct lproc *p)
 	                        .spec = p->kind == PROC_RANK ? l->plan->spec : NULL,
 	                        .warn = launch_warn,
 	                        .failure = launch_failure,
+	                        .step = launch_keep_step,
 	                        .arg = l};
 
 	p->link = shimlink_create(l->host->env, p->dir, p->token, &p->id, &link_ops, p);

@@ -35,6 +35,7 @@ struct lproc {
 	int went;     /* GO was sent */
 	int quit;     /* has an order to end */
 	int by_lease; /* its shim ended it, because the lease was over */
+	int counted;  /* the keeper knows of its end */
 	int unsaid;   /* its end is not reported: our own order kept it from starting */
 	struct lproc *next;
 };

@@ -52,7 +52,15 @@ void data_link_request(struct data_link *b, uint16_t type, const void *msg, uint
 
 /* Threads of those that use the connection; ended by data_link_destroy. Each kind of work has its own, so
  * that a hundred slow downloads hold up no upload and no look-up of an account. */
-enum data_link_pool { POOL_STAGING, POOL_UPLOADS, POOL_ACCOUNTS, POOL_INFO, N_DATA_LINK_POOLS };
+enum data_link_pool {
+	POOL_STAGING,
+	POOL_UPLOADS,
+	POOL_ACCOUNTS,
+	POOL_INFO,
+	POOL_KEEPERS,
+	POOL_COPIES,
+	N_DATA_LINK_POOLS
+};
 struct workers *data_link_workers(struct data_link *b, enum data_link_pool pool);
 /* A sentence for a task that was late in its pool. */
 int data_link_late(enum data_link_pool pool, struct err *e);

@@ -96,7 +96,11 @@ static int fill_json(struct match_chunk *c, void *arg)
 
 static void add_point(const struct metric_point *p, void *arg)
 {
-	points_add(((struct source *)arg)->src, p);
+	struct source *src = arg;
+
+	if (p->step != METRIC_NO_STEP)
+		src->s->p.step(p->step, p->at_us, src->s->p.arg);
+	points_add(src->src, p);
 }
 
 static void output_searched(const struct match_result *r, void *arg)

@@ -29,6 +29,7 @@ struct scanner_params {
 	void (*warn)(const char *key, const char *text, void *arg);
 	/* A line names a failure; NULL: such lines are not wanted. */
 	void (*failure)(const struct cause *c, void *arg);
+	void (*step)(int64_t step, uint64_t at_us, void *arg); /* a point has that step */
 	void *arg;
 };
 struct scanner *scanner_create(const struct scanner_params *p);

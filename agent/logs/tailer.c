@@ -62,6 +62,7 @@ struct tail {
 	void *done_arg;
 	void (*warn)(const char *key, const char *text, void *arg);
 	void (*failure)(const char *stream, uint32_t rank, const struct cause *c, void *arg);
+	void (*step)(int64_t step, uint64_t at_us, void *arg);
 	void *warn_arg; /* of both */
 	struct tail *prev, *next;
 	UT_hash_handle hh; /* by wd */
@@ -429,6 +430,14 @@ static void report_failure(const struct cause *c, void *arg)
 	tl->failure(tl->stream, tl->rank, c, tl->warn_arg);
 }
 
+static void tell_step(int64_t step, uint64_t at_us, void *arg)
+{
+	struct tail *tl = arg;
+
+	if (tl->step)
+		tl->step(step, at_us, tl->warn_arg);
+}
+
 static void open_metrics(struct tail *tl, const struct tail_params *p)
 {
 	struct scanner_params sp = {.env = tl->t->env,
@@ -440,6 +449,7 @@ static void open_metrics(struct tail *tl, const struct tail_params *p)
 	                            .changed = on_timer,
 	                            .warn = warn_owner,
 	                            .failure = p->failure ? report_failure : NULL,
+	                            .step = tell_step,
 	                            .arg = tl};
 
 	if (p->rank == NO_RANK && (!p->spec || !p->spec->n_metrics) && !p->failure)
@@ -467,6 +477,7 @@ struct tail *tail_start(struct tailer *t, const struct tail_params *p)
 	                    .rank = p->rank,
 	                    .warn = p->warn,
 	                    .failure = p->failure,
+	                    .step = p->step,
 	                    .warn_arg = p->arg,
 	                    .wd = -1};
 	tl->timer = loop_timer_create(t->env->loop, on_timer, tl);

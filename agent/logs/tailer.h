@@ -32,6 +32,8 @@ struct tail_params {
 	/* A line of the stream names a failure, a stronger one than those before. NULL: the stream is not read
 	 * for such lines. */
 	void (*failure)(const char *stream, uint32_t rank, const struct cause *c, void *arg);
+	/* A rank reported that step, by a metric. NULL allowed. */
+	void (*step)(int64_t step, uint64_t at_us, void *arg);
 	void *arg;
 };
 struct tail *tail_start(struct tailer *t, const struct tail_params *p);

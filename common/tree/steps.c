@@ -13,7 +13,7 @@
 
 #define STEP_MAX ((uint64_t)1 << 53) /* JSON has no greater number exactly: it could not be asked for */
 
-static int64_t last_number(const char *name, size_t n)
+int64_t steps_last_number(const char *name, size_t n)
 {
 	uint64_t step = 0;
 	size_t end = n, begin;
@@ -36,18 +36,23 @@ static int ends_with(const char *name, size_t n, const char *end)
 	return n > k && memcmp(name + n - k, end, k) == 0;
 }
 
-int64_t steps_entry(const char *name, size_t n)
+int steps_is_unfinished(const char *name, size_t n)
 {
 	static const char *const unfinished[] = {".tmp", ".part", ".partial", "~"};
 
 	if (!n || *name == '.')
-		return -1;
+		return 1;
 	if (n > 4 && memcmp(name, "tmp", 3) == 0 && strchr("-_.", name[3]))
-		return -1;
+		return 1;
 	for (size_t i = 0; i < sizeof(unfinished) / sizeof(*unfinished); i++)
 		if (ends_with(name, n, unfinished[i]))
-			return -1;
-	return last_number(name, n);
+			return 1;
+	return 0;
+}
+
+int64_t steps_entry(const char *name, size_t n)
+{
+	return steps_is_unfinished(name, n) ? -1 : steps_last_number(name, n);
 }
 
 int steps_is_later(const char *relpath, int64_t last)

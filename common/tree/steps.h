@@ -24,6 +24,8 @@ struct steps { /* zeroed to begin with */
 /* The step of an entry that is a checkpoint: not of a hidden one, nor of one that is still being written by
  * its name (step-8.tmp, step-8.part, step-8.partial, step-8~, tmp-step-8, tmp_step-8). -1: none. */
 int64_t steps_entry(const char *name, size_t n);
+int steps_is_unfinished(const char *name, size_t n);   /* by its name: one of those, or hidden, or empty */
+int64_t steps_last_number(const char *name, size_t n); /* -1: none */
 /* Is it an entry, by its path in a folder of checkpoints (or in a node's folder algo-K there), of a step
  * after `last`? last -1: never. */
 int steps_is_later(const char *relpath, int64_t last);

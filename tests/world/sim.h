@@ -293,6 +293,7 @@ int sim_procs_with_token(const struct sim_node *n, const char *token);
 
 /* ---- what serves a launch (simdata.c) ------------------------------------------------------------------ */
 void sim_data_start(void);
+void sim_keep_start(void); /* nothing: the linker takes simkeep.c for it */
 
 /* ---- users, faults (simusers.c, simfaults.c) ---------------------------------------------------------- */
 void sim_users_start(void);

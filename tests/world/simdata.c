@@ -24,6 +24,7 @@
 
 void sim_data_start(void)
 {
+	sim_keep_start();
 	sim->data_faults = (sim->o.faults >> SIM_F_DATA) & 1;
 }
 

@@ -1,0 +1,30 @@
+/*
+ * convention: what the frameworks call their checkpoints, and by which marks an entry is whole. Pure.
+ */
+#ifndef HEARTH_AGENT_KEEP_CONVENTION_H
+#define HEARTH_AGENT_KEEP_CONVENTION_H
+
+#include "agent/files/listing.h"
+
+enum mark {
+	MARK_NONE,    /* no checkpoint: a marker, an unfinished name, other things */
+	MARK_INSIDE,  /* a folder of checkpoints: look below it */
+	MARK_NEVER,   /* no step to resume from, such as a Megatron `release` */
+	MARK_MISSING, /* its marker says that it is not whole yet */
+	MARK_QUIET,   /* whole when it is closed and quiet */
+	MARK_WHOLE,   /* its marker says so */
+};
+
+struct convention {
+	enum mark mark;
+	const char *format;  /* static */
+	int64_t step;        /* -1: not by the convention */
+	const char *step_by; /* with a step: hearth.json, table, name */
+	uint32_t shards;
+	int linkable; /* its name has the step: it is not written again */
+};
+
+/* Item i among the entries of one folder, from first to end. first_node 0: a marker may be elsewhere. */
+struct convention convention_of(const struct listing *l, size_t i, size_t first, size_t end, int first_node);
+
+#endif

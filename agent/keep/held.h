@@ -1,0 +1,36 @@
+/*
+ * held: DATA/held, where nodes hold checkpoints beyond their launch: folders, removals, bounds.
+ *
+ * hearthd says which ones it no longer needs. If it forgets some, the agent removes what is older than
+ * HELD_AGE_S, and the oldest ones when the disk is nearly full.
+ */
+#ifndef HEARTH_AGENT_KEEP_HELD_H
+#define HEARTH_AGENT_KEEP_HELD_H
+
+#include "agent/base/agent_env.h"
+#include "agent/base/trash.h"
+#include "agent/base/user.h"
+#include "agent/link/data_link.h"
+
+#define HELD_AGE_S (3u * 24 * 3600)
+
+char *held_dir(const struct agent_env *env, const char *launch); /* DATA/held/J.A; malloc'ed */
+/* Makes DATA/held/J.A (the agent's) and files in it (the account's). */
+int held_make(const struct agent_env *env, const char *launch, const struct launch_user *user, struct err *e);
+
+struct held_removal {
+	struct agent_env *env;
+	struct data_link *link;
+	const char *launch;             /* "17.2" */
+	const struct launch_user *user; /* NULL: the owner of the folder */
+	uint64_t seq;
+	const char *copy; /* path of a copy outside of the node; NULL none */
+};
+/* On a thread, as the account; a failure is logged. */
+void held_remove(const struct held_removal *r);
+/* The folder of an ended launch, or of all launches that in_use does not know and that are too old. */
+void held_drop_launch(struct agent_env *env, struct trash *trash, const char *launch);
+void held_sweep(struct agent_env *env, struct trash *trash, int (*in_use)(const char *launch, void *arg),
+                void *arg);
+
+#endif

@@ -1,0 +1,163 @@
+/*
+ * keep_index: see keep_index.h.
+ */
+#include "agent/keep/keep_index.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
+#include "common/net/wire_msg.h"
+#include "common/os/fsutil.h"
+
+#define INDEX_MAX (1024u * 1024)
+
+void keep_entry_fini(struct keep_entry *en)
+{
+	free(en->name);
+	free(en->format);
+	free(en->step_by);
+	free(en->uri);
+}
+
+void keep_index_fini(struct keep_index *x)
+{
+	for (size_t i = 0; i < x->n; i++)
+		keep_entry_fini(&x->v[i]);
+	free(x->v);
+	*x = (struct keep_index){0};
+}
+
+struct keep_entry *keep_index_add(struct keep_index *x)
+{
+	x->v = xreallocarray(x->v, x->n + 1, sizeof(*x->v));
+	x->v[x->n] = (struct keep_entry){0};
+	return &x->v[x->n++];
+}
+
+struct keep_entry *keep_index_find(const struct keep_index *x, uint64_t seq)
+{
+	for (size_t i = 0; i < x->n; i++)
+		if (x->v[i].seq == seq)
+			return &x->v[i];
+	return NULL;
+}
+
+void keep_index_remove(struct keep_index *x, uint64_t seq)
+{
+	struct keep_entry *en = keep_index_find(x, seq);
+	size_t i;
+
+	if (!en)
+		return;
+	i = (size_t)(en - x->v);
+	keep_entry_fini(en);
+	memmove(en, en + 1, (x->n - i - 1) * sizeof(*en));
+	x->n--;
+}
+
+/* Numbers above 2^53 are texts in JSON. */
+static void add_print(cJSON *o, const char *key, uint64_t print)
+{
+	cleanup_free char *text = xasprintf("%" PRIx64, print);
+
+	json_add_str(o, key, text);
+}
+
+static uint64_t get_print(const cJSON *o, const char *key)
+{
+	return strtoull(json_str_or(o, key, "0"), NULL, 16);
+}
+
+static cJSON *entry_json(const struct keep_entry *en)
+{
+	cJSON *o = cJSON_CreateObject();
+
+	json_add_u64(o, "seq", en->seq);
+	cJSON_AddNumberToObject(o, "step", (double)en->step);
+	json_add_str(o, "name", en->name);
+	json_add_str(o, "format", en->format);
+	json_add_str(o, "step_by", en->step_by);
+	json_add_u64(o, "state", en->state);
+	json_add_u64(o, "shards", en->shards);
+	json_add_u64(o, "files", en->files);
+	json_add_u64(o, "bytes", en->bytes);
+	json_add_u64(o, "at_us", en->at_us);
+	json_add_u64(o, "save_ms", en->save_ms);
+	json_add_str(o, "digest", en->digest);
+	json_add_str(o, "uri", en->uri);
+	add_print(o, "print", en->print);
+	add_print(o, "held_print", en->held_print);
+	return o;
+}
+
+static int64_t step_of(const cJSON *o)
+{
+	const cJSON *step = cJSON_GetObjectItemCaseSensitive(o, "step");
+
+	return cJSON_IsNumber(step) ? (int64_t)step->valuedouble : -1;
+}
+
+static void entry_from(const cJSON *o, struct keep_entry *en)
+{
+	const char *digest = json_str_or(o, "digest", "");
+
+	*en = (struct keep_entry){.seq = json_whole(o, "seq", 0),
+	                          .step = step_of(o),
+	                          .name = xstrdup(json_str_or(o, "name", "")),
+	                          .format = xstrdup(json_str_or(o, "format", "plain")),
+	                          .step_by = xstrdup(json_str_or(o, "step_by", "name")),
+	                          .state = (uint8_t)json_whole(o, "state", CKPT_COPYING),
+	                          .shards = (uint32_t)json_whole(o, "shards", 0),
+	                          .files = (uint32_t)json_whole(o, "files", 0),
+	                          .bytes = json_whole(o, "bytes", 0),
+	                          .at_us = json_whole(o, "at_us", 0),
+	                          .save_ms = json_whole(o, "save_ms", 0),
+	                          .uri = xstrdup(json_str_or(o, "uri", "")),
+	                          .print = get_print(o, "print"),
+	                          .held_print = get_print(o, "held_print")};
+	if (hash_is_hex(digest))
+		memcpy(en->digest, digest, HASH_HEX_SIZE);
+}
+
+int keep_index_save(const struct keep_index *x, const char *dir, struct err *e)
+{
+	cleanup_free char *path = xasprintf("%s/index", dir), *text = NULL;
+	cJSON *o = cJSON_CreateObject(), *list;
+
+	json_add_u64(o, "version", 1);
+	json_add_u64(o, "next_seq", x->next_seq);
+	list = cJSON_AddArrayToObject(o, "held");
+	for (size_t i = 0; i < x->n; i++)
+		cJSON_AddItemToArray(list, entry_json(&x->v[i]));
+	text = json_text(o);
+	cJSON_Delete(o);
+	return fs_replace(path, text, strlen(text), 0600, e);
+}
+
+int keep_index_load(struct keep_index *x, const char *dir, struct err *e)
+{
+	cleanup_free char *path = xasprintf("%s/index", dir), *text = NULL;
+	struct keep_index got = {0};
+	const cJSON *list, *one;
+	cJSON *o;
+	size_t n = 0;
+
+	if (fs_read_file(path, INDEX_MAX, &text, &n, e) < 0) {
+		if (e->code != ERR_NOT_FOUND)
+			return -1;
+		*x = got;
+		return 0;
+	}
+	o = json_parse(text, n, e);
+	if (!o)
+		return err_wrap(e, "%s", path);
+	got.next_seq = json_whole(o, "next_seq", 1);
+	list = cJSON_GetObjectItemCaseSensitive(o, "held");
+	cJSON_ArrayForEach (one, list)
+		entry_from(one, keep_index_add(&got));
+	cJSON_Delete(o);
+	*x = got;
+	return 0;
+}

@@ -1,0 +1,42 @@
+/*
+ * keep_index: DATA/held/J.A/index, as JSON: what is held of one launch. The agent alone writes it.
+ */
+#ifndef HEARTH_AGENT_KEEP_KEEP_INDEX_H
+#define HEARTH_AGENT_KEEP_KEEP_INDEX_H
+
+#include "common/base/err.h"
+#include "common/base/hash.h"
+#include <stddef.h>
+#include <stdint.h>
+
+struct keep_entry {
+	uint64_t seq;
+	int64_t step;
+	char *name, *format, *step_by;
+	uint8_t state; /* enum ckpt_state */
+	uint32_t shards, files;
+	uint64_t bytes, at_us, save_ms;
+	char digest[HASH_HEX_SIZE]; /* "" not known yet */
+	char *uri;
+	uint64_t print, held_print;
+	/* not stored */
+	unsigned tries;
+	uint64_t retry_us;
+};
+
+struct keep_index {
+	struct keep_entry *v;
+	size_t n;
+	uint64_t next_seq;
+};
+
+void keep_entry_fini(struct keep_entry *en);
+void keep_index_fini(struct keep_index *x);
+struct keep_entry *keep_index_add(struct keep_index *x); /* zeroed */
+struct keep_entry *keep_index_find(const struct keep_index *x, uint64_t seq);
+void keep_index_remove(struct keep_index *x, uint64_t seq);
+int keep_index_save(const struct keep_index *x, const char *dir, struct err *e);
+/* A missing one is empty. */
+int keep_index_load(struct keep_index *x, const char *dir, struct err *e);
+
+#endif

@@ -1,0 +1,489 @@
+/*
+ * keeper: see keeper.h.
+ */
+#include "agent/keep/keeper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/keep/held.h"
+#include "agent/keep/keep_copy.h"
+#include "agent/keep/keep_index.h"
+#include "agent/keep/keep_watch.h"
+#include "common/base/log.h"
+#include "common/base/text.h"
+#include "common/net/wire_msg.h"
+#include "common/os/fsutil.h"
+
+#define LOOK_US    500000u
+#define RETRY_US   5000000u
+#define COPY_TRIES 5
+
+struct keeper {
+	struct keeper_params p;
+	char *key, *ml, *uri, *cpus, *dir, *files_dir;
+	struct launch_user user;
+	struct keep_index index;
+	struct keep_moment moment;
+	unsigned bad, well; /* ranks that ended so */
+	struct loop_timer *timer;
+	int ml_fd;
+	struct keep_watch *watch;
+	struct keep_copy *copy;
+	uint64_t copying; /* its seq */
+	int watched;      /* the watch has ended for good */
+	int stopped;
+	void (*flushed)(void *arg);
+	void *flush_arg;
+};
+
+static void start_copy(struct keeper *k);
+static void check_flush(struct keeper *k);
+
+/* ---- reports ---------------------------------------------------------------------------------------- */
+
+static void report_entry(struct keeper *k, const struct keep_entry *en, const char *text)
+{
+	cleanup_free char *key = xasprintf("%s checkpoint %" PRIu64, k->key, en->seq);
+	struct wm_checkpoint_report m = {.job = k->p.job,
+	                                 .attempt = k->p.attempt,
+	                                 .epoch = k->p.epoch,
+	                                 .seq = en->seq,
+	                                 .step = en->step,
+	                                 .name = en->name,
+	                                 .format = en->format,
+	                                 .step_by = en->step_by,
+	                                 .state = en->state,
+	                                 .shards = en->shards,
+	                                 .size_bytes = en->bytes,
+	                                 .files = en->files,
+	                                 .digest = (char *)(uintptr_t)en->digest,
+	                                 .uri = en->uri,
+	                                 .at_us = en->at_us,
+	                                 .save_ms = en->save_ms,
+	                                 .text = (char *)(uintptr_t)(text ? text : "")};
+
+	if (!k->stopped)
+		outbox_put(k->p.outbox, WM_CHECKPOINT_REPORT, key, &m);
+}
+
+static void save_index(struct keeper *k)
+{
+	struct err e;
+
+	if (keep_index_save(&k->index, k->dir, &e) < 0)
+		log_warn("event=keeper_not_saved launch=%s reason=\"%s\"", k->key, e.text);
+}
+
+static void warn(struct keeper *k, const char *key, const char *text)
+{
+	k->p.warn(key, text, k->p.arg);
+}
+
+/* ---- the table -------------------------------------------------------------------------------------- */
+
+/* It is reported as gone where no copy is left. */
+static void drop_entry(struct keeper *k, uint64_t seq, uint8_t state, const char *why)
+{
+	struct keep_entry *en = keep_index_find(&k->index, seq);
+
+	if (!en)
+		return;
+	if (k->copy && k->copying == seq) {
+		keep_copy_cancel(k->copy);
+		k->copy = NULL;
+	}
+	if (why) {
+		en->state = state;
+		report_entry(k, en, why);
+	}
+	held_remove(&(struct held_removal){
+	    .env = k->p.env, .link = k->p.link, .launch = k->key, .user = &k->user, .seq = seq});
+	keep_index_remove(&k->index, seq);
+}
+
+static void bound_held(struct keeper *k)
+{
+	while (k->index.n > KEEPER_HELD) {
+		const struct keep_entry *oldest = &k->index.v[0];
+
+		for (size_t i = 1; i < k->index.n; i++)
+			if (k->index.v[i].seq < oldest->seq)
+				oldest = &k->index.v[i];
+		/* One with a copy elsewhere only loses this one. */
+		drop_entry(k, oldest->seq, CKPT_GONE,
+		           oldest->state == CKPT_VERIFIED ? NULL : "the node holds newer ones in its place");
+	}
+}
+
+static void on_held(struct keep_entry *en, void *arg)
+{
+	struct keeper *k = arg;
+
+	if (en->seq >= k->index.next_seq)
+		k->index.next_seq = en->seq + 1;
+	*keep_index_add(&k->index) = *en;
+	log_info("event=checkpoint launch=%s seq=%" PRIu64 " step=%" PRId64 " name=%s format=%s", k->key, en->seq,
+	         en->step, en->name, en->format);
+	report_entry(k, en, NULL);
+	bound_held(k);
+	save_index(k);
+	start_copy(k);
+}
+
+static void on_torn(struct keep_entry *en, const char *why, void *arg)
+{
+	struct keeper *k = arg;
+
+	if (en->seq >= k->index.next_seq)
+		k->index.next_seq = en->seq + 1;
+	report_entry(k, en, why);
+	keep_entry_fini(en);
+	save_index(k);
+}
+
+/* ---- copies ----------------------------------------------------------------------------------------- */
+
+static void on_timer(void *arg);
+
+static struct keep_entry *newest_uncopied(struct keeper *k, int waiting_too)
+{
+	uint64_t now = clock_boot_us(k->p.env->clock);
+	struct keep_entry *best = NULL;
+
+	for (size_t i = 0; i < k->index.n; i++) {
+		struct keep_entry *en = &k->index.v[i];
+
+		if (en->state == CKPT_COPYING && en->tries < COPY_TRIES && (waiting_too || en->retry_us <= now) &&
+		    (!best || en->seq > best->seq))
+			best = en;
+	}
+	return best;
+}
+
+static void copy_failed(struct keeper *k, struct keep_entry *en, const char *why)
+{
+	cleanup_free char *key = xasprintf("checkpoint copies");
+	TEXT(t);
+
+	en->retry_us = clock_boot_us(k->p.env->clock) + ((uint64_t)RETRY_US << en->tries);
+	en->tries++;
+	log_warn("event=checkpoint_not_copied launch=%s seq=%" PRIu64 " try=%u reason=\"%s\"", k->key, en->seq,
+	         en->tries, why);
+	text_add(&t, "checkpoint %s has no copy outside of this node: %s. The run goes on", en->name, why);
+	warn(k, key, t.at);
+}
+
+static void on_copied(const struct keep_copied *r, void *arg)
+{
+	struct keeper *k = arg;
+	struct keep_entry *en = keep_index_find(&k->index, r->seq);
+
+	k->copy = NULL;
+	if (en && r->digest[0])
+		memcpy(en->digest, r->digest, sizeof(en->digest));
+	if (en && r->changed) {
+		cleanup_free char *key = xasprintf("checkpoint %s", en->name);
+		TEXT(t);
+
+		text_add(&t, "checkpoint %s is not secured: %s", en->name, r->text);
+		warn(k, key, t.at);
+		drop_entry(k, r->seq, CKPT_TORN, r->text);
+	} else if (en && r->rc < 0) {
+		copy_failed(k, en, r->text);
+		report_entry(k, en, NULL);
+	} else if (en) {
+		en->state = CKPT_VERIFIED;
+		free(en->uri);
+		en->uri = xstrdup(r->uri);
+		report_entry(k, en, NULL);
+	}
+	save_index(k);
+	start_copy(k);
+	check_flush(k);
+}
+
+static void start_copy(struct keeper *k)
+{
+	const struct keep_entry *en = k->copy || k->stopped ? NULL : newest_uncopied(k, 0);
+	struct keep_copy_params p = {.env = k->p.env,
+	                             .link = k->p.link,
+	                             .user = &k->user,
+	                             .held = k->files_dir,
+	                             .cpus = k->cpus,
+	                             .rate = k->moment.over ? 0 : k->p.env->cfg.checkpoint_rate,
+	                             .entry = en,
+	                             .uri = k->uri,
+	                             .job = k->p.job,
+	                             .epoch = k->p.epoch,
+	                             .attempt = k->p.attempt,
+	                             .node_rank = k->p.node_rank};
+	struct err e = {0};
+
+	if (!en)
+		return;
+	k->copying = en->seq;
+	k->copy = keep_copy_start(&p, on_copied, k, &e);
+	if (!k->copy)
+		copy_failed(k, keep_index_find(&k->index, en->seq), e.text);
+}
+
+/* ---- the watch -------------------------------------------------------------------------------------- */
+
+static void give_moment(struct keep_moment *out, void *arg)
+{
+	struct keeper *k = arg;
+
+	*out = k->moment;
+	out->now_us = clock_real_us(k->p.env->clock);
+	out->from_us = k->p.from_us;
+	out->first_node = k->p.node_rank == 0;
+}
+
+static void on_watch_warning(const char *key, const char *text, void *arg)
+{
+	warn(arg, key, text);
+}
+
+static void on_watch_done(void *arg)
+{
+	struct keeper *k = arg;
+
+	k->watch = NULL;
+	k->watched = 1;
+	check_flush(k);
+}
+
+static const struct keep_watch_ops watch_ops = {
+    .moment = give_moment, .held = on_held, .torn = on_torn, .warn = on_watch_warning, .done = on_watch_done};
+
+static void start_watch(struct keeper *k)
+{
+	struct keep_watch_params p = {.env = k->p.env,
+	                              .workers = data_link_workers(k->p.link, POOL_KEEPERS),
+	                              .user = &k->user,
+	                              .ml = k->ml,
+	                              .held = k->files_dir,
+	                              .cpus = k->cpus,
+	                              .next_seq = k->index.next_seq,
+	                              .known = &k->index};
+	struct err e = {0};
+
+	if (k->watch || k->watched || k->stopped)
+		return;
+	if (held_make(k->p.env, k->key, &k->user, &e) == 0)
+		k->watch = keep_watch_start(&p, &watch_ops, k, &e);
+	if (k->watch)
+		return;
+	k->watched = 1;
+	warn(k, "checkpoints", e.text);
+}
+
+/* Something was made, renamed or removed in the folder of checkpoints since the start. The agent opens no
+ * path: the folder itself is below its own open folder. */
+static int has_sign(struct keeper *k)
+{
+	cleanup_close int fd = fs_open_below(k->ml_fd, "checkpoints", O_PATH | O_DIRECTORY, 0);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return errno != ENOENT;
+	return (uint64_t)st.st_ctim.tv_sec * 1000000 + (uint64_t)st.st_ctim.tv_nsec / 1000 >= k->p.from_us;
+}
+
+static void on_timer(void *arg)
+{
+	struct keeper *k = arg;
+
+	if (k->stopped)
+		return;
+	if (!k->watch && !k->watched && has_sign(k))
+		start_watch(k);
+	start_copy(k);
+	check_flush(k);
+	if ((!k->watch && !k->watched) || newest_uncopied(k, 1))
+		loop_timer_arm(k->timer, LOOK_US);
+}
+
+/* ---- what the launch says ---------------------------------------------------------------------------- */
+
+void keeper_step(struct keeper *k, int64_t step, uint64_t at_us)
+{
+	struct keep_moment *m = &k->moment;
+
+	if (m->n_steps && m->steps[m->n_steps - 1].step >= step)
+		return; /* another rank said so first */
+	if (m->n_steps == KEEP_STEPS) {
+		memmove(m->steps, m->steps + KEEP_STEPS / 4, (KEEP_STEPS - KEEP_STEPS / 4) * sizeof(*m->steps));
+		m->n_steps -= KEEP_STEPS / 4;
+	}
+	m->steps[m->n_steps++] = (struct keep_step){.at_us = at_us, .step = step};
+}
+
+void keeper_rank_ended(struct keeper *k, uint64_t at_us, int well)
+{
+	if (well) {
+		k->well++;
+		return;
+	}
+	k->bad++;
+	if (!k->moment.bad_end_us || at_us < k->moment.bad_end_us)
+		k->moment.bad_end_us = at_us;
+}
+
+int keeper_ended_well(const struct keeper *k)
+{
+	return k->well && !k->bad;
+}
+
+int keeper_all_copied(const struct keeper *k)
+{
+	for (size_t i = 0; i < k->index.n; i++)
+		if (k->index.v[i].state != CKPT_VERIFIED)
+			return 0;
+	return 1;
+}
+
+void keeper_over(struct keeper *k)
+{
+	if (k->moment.over)
+		return;
+	k->moment.over = 1;
+	if (k->watch)
+		keep_watch_hurry(k->watch);
+	else if (has_sign(k))
+		start_watch(k);
+	else
+		k->watched = 1;
+	loop_timer_arm(k->timer, 0);
+}
+
+static void check_flush(struct keeper *k)
+{
+	void (*done)(void *arg) = k->flushed;
+	const struct keep_entry *newest = NULL;
+
+	if (!done || k->watch || !k->watched)
+		return;
+	for (size_t i = 0; i < k->index.n; i++)
+		if (!newest || k->index.v[i].seq > newest->seq)
+			newest = &k->index.v[i];
+	/* One try: later ones follow while the rest is uploaded. */
+	if (newest && newest->state == CKPT_COPYING && newest->tries == 0 && !k->stopped)
+		return;
+	k->flushed = NULL;
+	done(k->flush_arg);
+}
+
+void keeper_flush(struct keeper *k, void (*done)(void *arg), void *arg)
+{
+	k->flushed = done;
+	k->flush_arg = arg;
+	keeper_over(k);
+	loop_timer_arm(k->timer, 0); /* not here: the caller is in the middle of its step */
+}
+
+void keeper_forget(struct keeper *k, uint64_t seq)
+{
+	struct keep_entry *en = keep_index_find(&k->index, seq);
+
+	if (!en)
+		return;
+	drop_entry(k, seq, CKPT_GONE, NULL);
+	save_index(k);
+}
+
+void keeper_set_epoch(struct keeper *k, uint64_t epoch)
+{
+	k->p.epoch = epoch;
+}
+
+/* ---- life ------------------------------------------------------------------------------------------- */
+
+/* The CPUs of this process that are not the job's; "": no other ones. */
+static char *other_cpus(const struct keeper_params *p)
+{
+	char *text = xstrdup("");
+	cpu_set_t set;
+
+	if (!p->n_cpus || sched_getaffinity(0, sizeof(set), &set) < 0)
+		return text;
+	for (uint32_t i = 0; i < p->n_cpus; i++)
+		if (p->cpus[i] < CPU_SETSIZE)
+			CPU_CLR(p->cpus[i], &set);
+	for (unsigned cpu = 0; cpu < CPU_SETSIZE; cpu++)
+		if (CPU_ISSET(cpu, &set))
+			xappendf(&text, "%s%u", *text ? "," : "", cpu);
+	return text;
+}
+
+/* What an earlier agent held is reported again: it may have died before hearthd knew. */
+static void load_index(struct keeper *k)
+{
+	struct err e = {0};
+
+	if (keep_index_load(&k->index, k->dir, &e) < 0)
+		log_warn("event=keeper_index_lost launch=%s reason=\"%s\"", k->key, e.text);
+	if (k->index.next_seq == 0)
+		k->index.next_seq = 1;
+	for (size_t i = 0; i < k->index.n; i++)
+		report_entry(k, &k->index.v[i], NULL);
+}
+
+struct keeper *keeper_create(const struct keeper_params *p)
+{
+	struct keeper *k = xcalloc(1, sizeof(*k));
+
+	k->p = *p;
+	k->key = xstrdup(p->key);
+	k->ml = xstrdup(p->ml);
+	k->uri = xstrdup(p->uri);
+	k->cpus = other_cpus(p);
+	k->dir = held_dir(p->env, p->key);
+	k->files_dir = xasprintf("%s/files", k->dir);
+	user_copy(&k->user, p->user);
+	k->ml_fd = open(k->ml, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	k->timer = loop_timer_create(p->env->loop, on_timer, k);
+	load_index(k);
+	if (p->restored || k->index.n)
+		start_watch(k);
+	loop_timer_arm(k->timer, LOOK_US);
+	return k;
+}
+
+void keeper_stop(struct keeper *k)
+{
+	k->stopped = 1;
+	keep_watch_cancel(k->watch);
+	keep_copy_cancel(k->copy);
+	k->watch = NULL;
+	k->copy = NULL;
+	k->watched = 1;
+	k->flushed = NULL;
+	loop_timer_cancel(k->timer);
+}
+
+void keeper_destroy(struct keeper *k)
+{
+	if (!k)
+		return;
+	keeper_stop(k);
+	loop_timer_destroy(k->timer);
+	if (k->ml_fd >= 0)
+		close(k->ml_fd);
+	keep_index_fini(&k->index);
+	user_fini(&k->user);
+	free(k->key);
+	free(k->ml);
+	free(k->uri);
+	free(k->cpus);
+	free(k->dir);
+	free(k->files_dir);
+	free(k);
+}

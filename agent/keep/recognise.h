@@ -1,0 +1,87 @@
+/*
+ * The room keep: the keeper finds the checkpoints of a launch on this node, holds each where the job cannot
+ * change it, copies it out of the node, and reports it.
+ *
+ * recognise: which entries of a folder are whole checkpoints, and of which step. Pure: a listing, what was
+ * seen before, and the moment go in.
+ *
+ * | format | complete when | step |
+ * |---|---|---|
+ * | hearth | hearth.json names the files, and their sizes fit | hearth.json |
+ * | hf_trainer | checkpoint-N: trainer_state.json is whole, all is quiet, what is nested is complete | N |
+ * | deepspeed | `latest` names it or a later one, all is quiet | N of global_stepN, else metric |
+ * | megatron | iter_N: latest_checkpointed_iteration.txt names it or a later one | N |
+ * | dcp | .metadata (or each rank's) is not older than any *.distcp | number in the name, else metric |
+ * | lightning | *.ckpt with step=N, last.ckpt: quiet | N; last: as its equal file, else metric |
+ * | rename | came by a rename | number in the name, else metric |
+ * | overwrite | quiet; a name that was seen before, or one without a number | metric |
+ * | plain | quiet | number in the name |
+ *
+ * Quiet: no process has it open for writing since KEEP_QUIET_US, and no rank ended badly meanwhile; or all
+ * ranks have ended well. A node that is not the first of its launch may lack the marker of its checkpoint.
+ */
+#ifndef HEARTH_AGENT_KEEP_RECOGNISE_H
+#define HEARTH_AGENT_KEEP_RECOGNISE_H
+
+#include "agent/files/listing.h"
+
+#define KEEP_QUIET_US 2000000u
+#define KEEP_NAMES    512u /* entries that are remembered */
+#define KEEP_DONE     256u /* checkpoints that are remembered */
+#define KEEP_STEPS    256u
+
+struct keep_step {
+	uint64_t at_us; /* wall clock */
+	int64_t step;
+};
+
+struct keep_moment {
+	uint64_t now_us;     /* wall clock */
+	uint64_t from_us;    /* older entries are not of this launch */
+	uint64_t bad_end_us; /* when the first rank ended badly; 0 none did */
+	int over;            /* no process of the launch is left */
+	int first_node;
+	uint32_t n_steps; /* the newest reported steps, in the order of time */
+	struct keep_step steps[KEEP_STEPS];
+};
+
+struct keep_seen {
+	char *name;
+	uint64_t print;     /* of its files */
+	uint64_t since_us;  /* this print was first seen */
+	uint64_t closed_us; /* first seen closed with this print; 0 it was open */
+	unsigned times;     /* different ones that were complete */
+	int done;           /* this print was judged */
+	int alive;          /* it was in the last listing */
+};
+
+struct keep_memory { /* zeroed to begin with */
+	struct keep_seen *seen;
+	size_t n, cap;
+	uint64_t done[KEEP_DONE]; /* prints of what was complete, a ring */
+	uint64_t n_done;
+};
+
+struct keep_found {
+	const char *name;   /* of the listing */
+	const char *format; /* static */
+	const char *step_by;
+	int64_t step; /* -1 unknown */
+	uint32_t shards, files;
+	uint64_t bytes, print;
+	uint64_t at_us, save_us; /* complete at; how long it was written, 0 unknown */
+	int linkable;            /* its files are not written again under this name */
+	const char *torn;        /* why it never will be complete; NULL it is */
+};
+
+/* Returns how many were found, at most max, the newest first. *look_us: wall clock at which to list again
+ * though nothing changes; 0 no need. */
+size_t recognise(struct keep_memory *m, const struct listing *l, const struct keep_moment *at,
+                 struct keep_found *out, size_t max, uint64_t *look_us);
+/* What an earlier agent found is not found again. */
+void keep_memory_done(struct keep_memory *m, uint64_t print);
+/* Forgets that it was complete: it could not be held. */
+void keep_memory_again(struct keep_memory *m, const char *name, uint64_t print);
+void keep_memory_fini(struct keep_memory *m);
+
+#endif

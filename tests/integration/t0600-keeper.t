@@ -1,0 +1,40 @@
+#!/bin/bash
+# Checkpoints of each framework, by a program that is killed at a random instant: what the node holds is whole, and its step is right.
+. "${HEARTH_TOP_SRCDIR:?}/tests/lib/tap.sh"
+. "$HEARTH_TOP_SRCDIR/tests/lib/cluster.sh"
+why=$(cluster_can)
+[ -z "$why" ] || skip_all "$why"
+cluster_up 1 && cluster_hearth --slots 40 || bail "no cluster"
+src=$CLUSTER/src saver=$HEARTH_TOP_SRCDIR/tests/programs/saver.py held=$CLUSTER/host1/data/held seed=${HEARTH_SEED:-$RANDOM}
+mkdir -p "$src" && cp "$saver" "$src"
+echo "# HEARTH_SEED=$seed"
+submit() { # NAME ARGUMENTS: a job of the saver; its id
+	printf '{"name": "%s", "launcher": "direct", "command": ["/bin/sh", "-c", "exec python3 saver.py %s"], "source_dir": "%s", "metrics": [{"name": "step", "regex": "step=([0-9]+)"}]%s}\n' \
+		"$1" "$2" "$src" "${3:-}" >"$CLUSTER/$1.json"
+	hearth submit "$CLUSTER/$1.json"
+}
+ended() { hearth show "$1" --json | jq -e '.status == "failed" or .status == "succeeded" or .status == "stopped"' >/dev/null; }
+entries() { jq -r '.held[] | [.seq, .name, .step, .state, .format, .step_by, .uri] | @tsv' "$held/$1.1/index" 2>/dev/null; }
+
+# --- each convention, killed at a random instant ------------------------------------------------------------------------
+declare -A jobs
+for kind in overwrite named hf_trainer lightning deepspeed; do # these count when they are quiet
+	jobs[$kind]=$(submit "$kind" "$kind --steps 100 --every 8 --pause 0.4 --seed $((seed++)) --kill-after 6.5")
+done
+for kind in rename hearth megatron dcp; do
+	jobs[$kind]=$(submit "$kind" "$kind --steps 100 --every 2 --pause 0.4 --seed $((seed++)) --kill-after 3")
+done
+for kind in "${!jobs[@]}"; do
+	job=${jobs[$kind]}
+	wait_until 60 ended "$job" || diag "job $job has not ended: $(hearth show "$job")"
+	n=0 bad=
+	while IFS=$'\t' read -r seq name step state format by uri; do
+		n=$((n + 1))
+		found=$("$saver" --check "$held/$job.1/files/$seq") || bad+="$name: $found; "
+		[ "${found##* }" = "$step" ] || bad+="$name is of step ${found##* }, reported as $step by $by; "
+	done < <(entries "$job")
+	cmp -s <(echo "$n") <(echo 0) && bad="nothing is held: $(hearth logs "$job" | tail -n 3)"
+	is "$bad" "" "$kind: $n held of a killed program, whole, with the right steps"
+	is "$(entries "$job" | awk -F'\t' '$4 != 2' | head -n 1)" "" "$kind: each has a copy in hearthd's store"
+done
+done_testing
