@@ -49,7 +49,7 @@ static void test_lines(void)
 		users += got.verdict == VERDICT_USER && strcmp(line, "user") != 0;
 		n_lines++;
 	}
-	ok(n_lines > 300, "every line of " LINES " has its verdict and class");
+	ok(n_lines > 400, "every line of " LINES " has its verdict and class");
 	is_int(users, 0, "no failure of hardware is called the user's");
 	free(line);
 	fclose(f);
