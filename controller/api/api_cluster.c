@@ -87,6 +87,23 @@ void api_node_drain(struct call *c, struct io *io)
 	node_change(c, io, REQ_DRAIN, keys, 0);
 }
 
+void api_node_spare(struct call *c, struct io *io)
+{
+	static const char *const keys[] = {"off", NULL};
+	cJSON *body = route_body(c);
+	struct err e;
+	int off;
+
+	if (!body)
+		return;
+	if (json_check_keys(body, "", keys, &e) < 0 || json_get_bool(body, "", "off", &off, &e) < 0) {
+		cJSON_Delete(body);
+		call_fail(c, &e);
+		return;
+	}
+	ask_send(c, io, node_request(c, REQ_SPARE, body));
+}
+
 void api_node_lost(struct call *c, struct io *io)
 {
 	static const char *const keys[] = {"reason", NULL};

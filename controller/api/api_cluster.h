@@ -12,6 +12,7 @@ struct io;
 void api_nodes(struct call *c, struct io *io);
 void api_node(struct call *c, struct io *io);
 void api_node_drain(struct call *c, struct io *io);
+void api_node_spare(struct call *c, struct io *io);
 void api_node_resume(struct call *c, struct io *io);
 void api_node_lost(struct call *c, struct io *io);
 void api_node_rm(struct call *c, struct io *io);

@@ -104,14 +104,16 @@ static const struct {
     {"BlobState", "digest:s offset:i complete:b", "offset: the bytes that hearthd has; continue from there"},
     {"NodeList", "nodes:a<Node>", NULL},
     {"Node",
-     "id:i name:s state:s reason:s? connected:b drain:b protocol:i? address:s? instance_type:s? cpus:i "
+     "id:i name:s state:s reason:s? connected:b drain:b spare:b protocol:i? address:s? instance_type:s? "
+     "cpus:i "
      "slots:i "
      "slots_used:i gpus:i gpus_used:i gpu_list:a<Gpu> memory_bytes:i memory_held_bytes:i "
      "memory_used_bytes:i disk_bytes:i disk_free_bytes:i load1:n cpu_used:n price_per_hour:n power_w:n "
      "doubt:i trouble:O<Trouble>? beat_age_ms:i? clock_ahead_ms:n? clock_error_ms:n? joined_at:t? "
      "seen_at:t? switch:s? rack:s? labels:S jobs:a reservations:a",
      "state: up, connecting, incompatible (upgrade its agent), drained, maintenance, down, lost, joining; "
-     "protocol: version that its agent speaks; doubt: 0 healthy; the scheduler "
+     "spare: it only replaces nodes that jobs lost; protocol: version that its agent speaks; doubt: 0 "
+     "healthy; the scheduler "
      "uses nodes with more (up to 3) only when others do not suffice; reservations: {name, state, "
      "maintenance, queue, from, to} that are not over; memory_held_bytes: promised to jobs; "
      "clock_ahead_ms: compared with hearthd's clock, exact to clock_error_ms; jobs: ids of its jobs"},
@@ -120,7 +122,8 @@ static const struct {
      "that failed on it, its losses"},
     {"Gpu", "index:i model:s? uuid:s? memory_bytes:i job:i? util:n? memory_used:i?",
      "job: the id of the job that holds it"},
-    {"NodeChanged", "name:s state:s drain:b jobs:i", "jobs: the number of its jobs"},
+    {"NodeChanged", "name:s state:s drain:b spare:b jobs:i", "jobs: the number of its jobs"},
+    {"Spare", "off:b?", "off: it takes all jobs again"},
     {"Drain", "reason:s?", NULL},
     {"TraceParts", "parts:a<TracePart>", "empty: the scheduler has had no input yet"},
     {"TracePart", "part:i began_at:t written_at:t bytes:i",

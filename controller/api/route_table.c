@@ -110,6 +110,8 @@ static const struct route table[] = {
      "drain a node: it gets no new work"},
     {HTTP_POST, V1 "/nodes/{name}/resume", ROLE_ADMIN, RF_WRITE, api_node_resume, "", NULL, "NodeChanged",
      "resume a node: it gets work again"},
+    {HTTP_POST, V1 "/nodes/{name}/spare", ROLE_ADMIN, RF_WRITE, api_node_spare, "", "Spare", "NodeChanged",
+     "keep a node to replace nodes that jobs lose; it takes no other jobs"},
     {HTTP_POST, V1 "/nodes/{name}/lost", ROLE_ADMIN, RF_WRITE, api_node_lost, "", "Drain", "NodeChanged",
      "declare a silent node lost: its ranks are lost, and it is fenced when it returns"},
     {HTTP_POST, V1 "/nodes/{name}/check", ROLE_ADMIN, RF_WRITE | RF_LATER, NULL, "", NULL, "Problem",

@@ -289,7 +289,7 @@ static void apply_joined(struct ctx *x)
 
 	if (n->state != NODE_JOINING)
 		move_node(n, NODE_JOINING, NULL);
-	n->drain = 0;
+	n->drain = n->spare = 0;
 	n->joined_us = x->at_us;
 	if (*data_text(x, "certificate"))
 		rec_set(&n->fingerprint, data_text(x, "certificate"));
@@ -327,10 +327,15 @@ static void apply_drain(struct ctx *x)
 	rec_set(&node_of(x)->reason, data_text(x, "text"));
 }
 
+static void apply_spare(struct ctx *x)
+{
+	node_of(x)->spare = x->type == EV_SPARE;
+}
+
 static void apply_node_removed(struct ctx *x)
 {
 	move_node(node_of(x), NODE_REMOVED, "removed");
-	node_of(x)->drain = 0;
+	node_of(x)->drain = node_of(x)->spare = 0;
 }
 
 /* ---- tokens ---------------------------------------------------------------------------------- */

@@ -43,6 +43,7 @@ struct node_rec {
 	struct cluster_rec head;
 	enum node_state state;
 	uint8_t drain, has_inventory;
+	uint8_t spare;              /* it takes no jobs but those that replace nodes */
 	char *reason, *fingerprint; /* NULL = "" */
 	uint64_t joined_us;
 	/* The newest inventory, as its event has it. */

@@ -41,6 +41,7 @@ static struct cluster_rec *load_node(struct cluster *c, const struct node_row *r
 		return NULL;
 	n->state = state < 0 ? NODE_LOST : (enum node_state)state;
 	n->drain = row->drain;
+	n->spare = row->spare;
 	rec_set(&n->reason, row->reason);
 	rec_set(&n->fingerprint, row->cert_fingerprint);
 	rec_set(&n->address, row->address);
@@ -188,6 +189,7 @@ static void make_node(const struct node_rec *n, struct cluster_row *out)
 	    .joined_us = n->joined_us,
 	    .seen_us = n->seen_us,
 	    .drain = n->drain,
+	    .spare = n->spare,
 	};
 	out->row.node = &out->node;
 }

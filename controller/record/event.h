@@ -73,6 +73,8 @@
 	E(EV_OUTDATED, "node_outdated", NODE, NEEDS, nothing) /* hearthd and its agent have no common version */ \
 	E(EV_DRAINED, "drained", NODE, NEEDS, drain) \
 	E(EV_RESUMED, "resumed", NODE, NEEDS, drain) \
+	E(EV_SPARE, "node_spare", NODE, NEEDS, spare) /* it takes jobs only to replace nodes of theirs */ \
+	E(EV_SPARE_OFF, "node_spare_off", NODE, NEEDS, spare) \
 	E(EV_NODE_REMOVED, "node_removed", NODE, NEEDS, node_removed) \
 	E(EV_QUEUE_SET, "queue_set", QUEUE, MAKES, queue_set) \
 	E(EV_QUEUE_REMOVED, "queue_removed", QUEUE, NEEDS, queue_removed) \

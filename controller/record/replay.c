@@ -410,6 +410,7 @@ static int node_differs(const struct node_rec *r, const struct node_row *row, ch
 		           : say_why(why, n, "there is a later row of its name, and this one is not removed");
 	if (text_differs("state", state, row->state, why, n) < 0 ||
 	    number_differs("drain", r->drain, row->drain, why, n) < 0 ||
+	    number_differs("spare", r->spare, row->spare, why, n) < 0 ||
 	    text_differs("reason", r->reason, row->reason, why, n) < 0 ||
 	    time_differs("joined_us", r->joined_us, row->joined_us, why, n) < 0)
 		return -1;

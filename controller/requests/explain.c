@@ -379,6 +379,8 @@ static void shown_reason(const struct core *c, const struct cnode *n, struct tex
 		text_join(t, "; ", "%s", own_reason(n));
 	else if (n->stale && text_is_empty(t))
 		text_add(t, "a launch that must not be there is being removed");
+	if (n->r.spare)
+		text_join(t, "; ", "spare: it only replaces nodes that jobs lost");
 	if (n->connected && node_skewed(n))
 		text_join(t, "; ", "its clock is %.1f s %s hearthd's: run NTP or chrony",
 		          fabs((double)n->ahead_us) / 1e6, n->ahead_us > 0 ? "ahead of" : "behind");
@@ -407,6 +409,7 @@ static cJSON *node_json(const struct core *c, const struct cnode *n)
 	cJSON_AddItemToObject(o, "reservations", reservations);
 	cJSON_AddBoolToObject(o, "connected", n->connected);
 	cJSON_AddBoolToObject(o, "drain", n->r.drain);
+	cJSON_AddBoolToObject(o, "spare", n->r.spare);
 	if (n->version)
 		json_add_u64(o, "protocol", n->version);
 	else

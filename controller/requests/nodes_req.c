@@ -1,5 +1,5 @@
 /*
- * nodes_req: drain, resume and remove a node, or declare it lost.
+ * nodes_req: drain, resume and remove a node, make it a spare, or declare it lost.
  */
 #include "controller/requests/requests.h"
 
@@ -42,6 +42,7 @@ static void answer_node(struct core *c, struct request *rq, const struct cnode *
 	json_add_str(body, "name", n->name);
 	json_add_str(body, "state", state_name(STATE_NODE, (int)n->r.state));
 	cJSON_AddBoolToObject(body, "drain", n->r.drain);
+	cJSON_AddBoolToObject(body, "spare", n->r.spare);
 	json_add_u64(body, "jobs", n->n_jobs);
 	hold_reply(c, rq, 200, body);
 }
@@ -84,6 +85,23 @@ void req_resume(struct core *c, struct request *rq)
 		n->health = (struct health){0}; /* somebody has looked at it */
 		change_node(c, n, rq, EV_RESUMED, "");
 	}
+	answer_node(c, rq, n);
+}
+
+void req_spare(struct core *c, struct request *rq)
+{
+	struct cnode *n = find_named(c, rq);
+	int off = 0;
+	struct err e;
+
+	if (!n)
+		return;
+	if (json_get_bool(rq->body, "", "off", &off, &e) < 0) {
+		reply_err(c, rq, &e);
+		return;
+	}
+	if (n->r.spare != !off)
+		change_node(c, n, rq, off ? EV_SPARE_OFF : EV_SPARE, "");
 	answer_node(c, rq, n);
 }
 

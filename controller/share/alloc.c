@@ -516,6 +516,8 @@ void alloc_before_event(struct core *c, const struct cjob *j, enum event_type t,
 	case EV_CONNECTED:
 	case EV_DRAINED:
 	case EV_RESUMED:
+	case EV_SPARE:
+	case EV_SPARE_OFF:
 	case EV_QUEUE_SET:
 		json_add_u64(data, "sched_s", sched_clock(c->sched));
 		json_add_u64(data, "pass", c->alloc.n_passes);

@@ -47,6 +47,7 @@ static void set_sched_node(struct core *c, struct cnode *n)
 	    .gpus = gpus,
 	    .n_gpus = n->inv.n_gpus,
 	    .usable = is_usable(n),
+	    .spare = n->r.spare,
 	    .price_per_hour = node_price(c, n),
 	    .power_w = node_power(c, n),
 	    .doubt = node_health(c, n),
@@ -61,6 +62,7 @@ static void set_sched_node(struct core *c, struct cnode *n)
 		reserve_node_came(c, n);
 	}
 	n->sched_usable = (uint8_t)is_usable(n);
+	n->sched_spare = n->r.spare;
 	n->sched_health = s.doubt;
 	c->alloc.dirty = 1;
 	c->alloc.recheck_avoiders = c->alloc.n_avoiders > 0;
@@ -77,7 +79,7 @@ static void feed_node(struct core *c, struct cnode *n, int inventory_changed)
 		return;
 	}
 	if (n->inv.known && (!n->in_sched || inventory_changed || n->sched_usable != is_usable(n) ||
-	                     n->sched_health != node_health(c, n)))
+	                     n->sched_spare != n->r.spare || n->sched_health != node_health(c, n)))
 		set_sched_node(c, n);
 	if (n->in_sched)
 		sched_node_drained(c->sched, n->r.id, n->r.drain && would_work_undrained(n));

@@ -35,7 +35,7 @@ struct cnode { /* begins with its record; core->records holds both */
 	char *name; /* the record's */
 	struct inv inv;
 	uint64_t session;
-	uint8_t connected, synced, syncing, sched_usable, in_sched;
+	uint8_t connected, synced, syncing, sched_usable, sched_spare, in_sched;
 	uint64_t beat_us; /* boot: last sign of life; 0 none since start */
 	double load1, cpu_used;
 	uint64_t memory_used, disk_free;

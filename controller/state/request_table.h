@@ -21,6 +21,7 @@
  *   REQ_WHY: -> {status, waits_for: [..], ahead, text}
  *   REQ_NODES: -> {nodes: [..]} with GPUs, CPUs, who holds them, beat age, load
  *   REQ_DRAIN: body: {reason}
+ *   REQ_SPARE: body: {off}
  *   REQ_NODE_RM: body: {force?}
  *   REQ_TOP: -> running and waiting jobs, use of nodes, last metrics
  *   REQ_TOKEN: body: {kind: join, ttl_s} -> {id, kind, token, expires_at}, or
@@ -58,6 +59,7 @@
 	R(REQ_NODES,         req_nodes,         ROLE_JOB,   RQ_ASKS,    "list nodes")              \
 	R(REQ_DRAIN,         req_drain,         ROLE_ADMIN, RQ_CHANGES, "drain a node")            \
 	R(REQ_RESUME,        req_resume,        ROLE_ADMIN, RQ_CHANGES, "resume a node")           \
+	R(REQ_SPARE,         req_spare,         ROLE_ADMIN, RQ_CHANGES, "make a node a spare")     \
 	R(REQ_NODE_LOST,     req_node_lost,     ROLE_ADMIN, RQ_CHANGES, "declare a node lost")     \
 	R(REQ_NODE_RM,       req_node_rm,       ROLE_ADMIN, RQ_CHANGES, "remove a node")           \
 	R(REQ_TOP,           req_top,           ROLE_JOB,   RQ_ASKS,    "overview")                \

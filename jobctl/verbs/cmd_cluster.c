@@ -75,7 +75,7 @@ static int exec_nodes(struct ctx *c)
 		const cJSON *memory = jget(n, "memory_bytes");
 		char *jobs = jobs_of(n), *gpus = gpus_of(n), *reason = print_local(print_member(n, "reason"));
 		table_cell(t, print_member(n, "name"));
-		table_cell(t, print_member(n, "state"));
+		table_cellf(t, "%s%s", print_member(n, "state"), cJSON_IsTrue(jget(n, "spare")) ? " (spare)" : "");
 		table_cell(t, print_member(n, "address"));
 		if (places) {
 			table_cell(t, print_member(n, "switch"));
@@ -115,6 +115,8 @@ static int node_call(struct ctx *c, const char *method, const char *what, const 
 	struct err first = {0};
 	if (reason && body)
 		cJSON_AddStringToObject(body, "reason", reason);
+	if (args_has(&c->args, "off"))
+		cJSON_AddTrueToObject(body, "off");
 	for (size_t i = 0; i < c->args.n && first.code != ERR_UNAVAILABLE; i++) {
 		char *esc = client_escape(c->args.operand[i]), *path = xasprintf("/nodes/%s%s", esc, what);
 		cJSON *answer;
@@ -146,6 +148,13 @@ static int node_call(struct ctx *c, const char *method, const char *what, const 
 static int exec_drain(struct ctx *c)
 {
 	return node_call(c, "POST", "/drain", "accepts no new jobs; its running jobs continue");
+}
+
+static int exec_spare(struct ctx *c)
+{
+	return node_call(c, "POST", "/spare",
+	                 args_has(&c->args, "off") ? "takes all jobs again"
+	                                           : "is a spare: it only replaces nodes that jobs lose");
 }
 
 static int exec_resume(struct ctx *c)
@@ -279,6 +288,8 @@ static int exec_dash(struct ctx *c)
 
 static const struct arg_opt drain_opts[] = {{"reason", 'r', "TEXT", "Give the reason; everyone can see it"},
                                             {NULL, 0, NULL, NULL}};
+static const struct arg_opt spare_opts[] = {{"off", 0, NULL, "Let it take all jobs again"},
+                                            {NULL, 0, NULL, NULL}};
 static const struct arg_opt lost_opts[] = {
     {"reason", 'r', "TEXT", "Say how it is known; the event stores it"},
     {"yes", 'y', NULL, "Do not ask"},
@@ -289,6 +300,7 @@ const struct verb verbs_cluster[] = {
     {"nodes", "", "List the machines and their jobs", NULL, 0, 0, exec_nodes},
     {"node drain", "NODE...", "Drain nodes: they accept no new jobs", drain_opts, 1, 256, exec_drain},
     {"node resume", "NODE...", "Resume nodes: they accept jobs again", NULL, 1, 256, exec_resume},
+    {"node spare", "NODE...", "Keep nodes to replace those that jobs lose", spare_opts, 1, 256, exec_spare},
     {"node lost", "NODE...", "Declare silent nodes lost; only if they are certainly down", lost_opts, 1, 256,
      exec_node_lost},
     {"node rm", "NODE...", "Remove nodes that are gone", node_rm_opts, 1, 256, exec_node_rm},

@@ -70,7 +70,7 @@ struct node_row {
 	char *cert_fingerprint;
 	char *inventory; /* JSON */
 	uint64_t joined_us, seen_us;
-	uint8_t drain;
+	uint8_t drain, spare;
 };
 
 struct artifact_row {

@@ -95,7 +95,7 @@ int store_node_get(struct store_reader *r, const char *name, struct node_row *ou
 {
 	sqlite3_stmt *st = reader_sql(r,
 	                              "SELECT id, name, address, state, reason, cert_fingerprint, inventory, "
-	                              "joined_us, seen_us, drain FROM node "
+	                              "joined_us, seen_us, drain, spare FROM node "
 	                              "WHERE name = ? ORDER BY id DESC LIMIT 1",
 	                              e);
 	int rc;

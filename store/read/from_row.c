@@ -91,6 +91,7 @@ void node_from_row(sqlite3_stmt *st, struct node_row *r)
 	    .joined_us = sqlh_u64(st, 7),
 	    .seen_us = sqlh_u64(st, 8),
 	    .drain = (uint8_t)sqlh_u32(st, 9),
+	    .spare = (uint8_t)sqlh_u32(st, 10),
 	};
 }
 

@@ -22,7 +22,7 @@ void checkpoint_part_from_row(sqlite3_stmt *st, struct checkpoint_part_row *r);
 #define ARTIFACT_N_COLUMNS 9
 void artifact_from_row(sqlite3_stmt *st, struct artifact_row *r);
 #define NODE_COLUMNS                                                                                         \
-	"id, name, address, state, reason, cert_fingerprint, inventory, joined_us, seen_us, drain"
+	"id, name, address, state, reason, cert_fingerprint, inventory, joined_us, seen_us, drain, spare"
 void node_from_row(sqlite3_stmt *st, struct node_row *r);
 #define RESERVATION_COLUMNS "name, state, queue, nodes, reason, owner, from_us, to_us, created_us"
 void reservation_of_row(sqlite3_stmt *st, struct reservation_row *r); /* borrows from the statement */

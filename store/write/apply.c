@@ -41,7 +41,7 @@ static const char *const op_sql[OP_SQL] = {
                            ") VALUES (" CHECKPOINT_PART_TABLE(COLUMN_MARK_FIRST, COLUMN_MARK_NEXT) ")",
     [OP_CHECKPOINTS_DEL] = "DELETE FROM checkpoint WHERE job = ?",
     [OP_CHECKPOINT_PARTS_DEL] = "DELETE FROM checkpoint_part WHERE job = ?",
-    [OP_NODE] = "INSERT OR REPLACE INTO node VALUES (?,?,?,?,?,?,?,?,?,?)",
+    [OP_NODE] = "INSERT OR REPLACE INTO node VALUES (?,?,?,?,?,?,?,?,?,?,?)",
     [OP_ARTIFACT] = "INSERT OR REPLACE INTO artifact VALUES (?,?,?,?,?,?,?,?,?)",
     [OP_TAG] = "INSERT OR REPLACE INTO tag VALUES (?,?,?)",
     [OP_TOKEN] =

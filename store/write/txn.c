@@ -231,6 +231,7 @@ void store_txn_node(struct store_txn *t, const struct node_row *r)
 	put_u(t, r->joined_us);
 	put_u(t, r->seen_us);
 	put_u(t, r->drain);
+	put_u(t, r->spare);
 	end_op(t);
 }
 

@@ -74,14 +74,9 @@ static const struct field rank_fields[] = {R(TEXT, node),
                                            R(TEXT, ended_by),
                                            END};
 #define N(kind, field) F(node_row, kind, field)
-static const struct field node_fields[] = {N(TEXT, address),
-                                           N(TEXT, reason),
-                                           N(TEXT, cert_fingerprint),
-                                           N(TEXT, inventory),
-                                           N(U64, joined_us),
-                                           N(U64, seen_us),
-                                           N(U8, drain),
-                                           END};
+static const struct field node_fields[] = {N(TEXT, address),   N(TEXT, reason),   N(TEXT, cert_fingerprint),
+                                           N(TEXT, inventory), N(U64, joined_us), N(U64, seen_us),
+                                           N(U8, drain),       N(U8, spare),      END};
 #define T(kind, field) F(token_row, kind, field)
 static const struct field token_fields[] = {T(TEXT, owner), T(U64, job), T(U64, created_us), T(TEXT, used_by),
                                             END};

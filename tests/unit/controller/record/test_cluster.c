@@ -284,6 +284,8 @@ static void test_refused(void)
 	    {EV_SILENT, "node"},
 	    {EV_DRAINED, "node"},
 	    {EV_RESUMED, "node"},
+	    {EV_SPARE, "node"},
+	    {EV_SPARE_OFF, "node"},
 	    {EV_NODE_REMOVED, "node"},
 	    {EV_QUEUE_REMOVED, "queue"},
 	    {EV_QUOTA_REMOVED, "queue"},

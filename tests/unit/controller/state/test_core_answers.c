@@ -34,6 +34,7 @@ static const struct {
     {REQ_NODES, HTTP_GET, "/api/v1/nodes"},
     {REQ_DRAIN, HTTP_POST, NODE "/drain"},
     {REQ_RESUME, HTTP_POST, NODE "/resume"},
+    {REQ_SPARE, HTTP_POST, NODE "/spare"},
     {REQ_NODE_LOST, HTTP_POST, NODE "/lost"},
     {REQ_NODE_RM, HTTP_DELETE, NODE},
     {REQ_QUEUES, HTTP_GET, "/api/v1/queues"},
@@ -223,6 +224,9 @@ static void test_nodes(void)
 	ask_all(w, "with one that is drained");
 	ask(w, REQ_RESUME, 0, "a", NULL, "of a drained one");
 	ask(w, REQ_RESUME, 0, "a", NULL, "again");
+	ask(w, REQ_SPARE, 0, "a", NULL, "of a node in use");
+	ask_all(w, "with a spare");
+	ask(w, REQ_SPARE, 0, "a", "{\"off\": true}", "no more");
 	core_agent_down(w->core, "b", node_find(w->core, "b")->session, "connection reset");
 	world_turn(w);
 	ask_all(w, "with one that is not connected");
