@@ -4,6 +4,7 @@
 #include "jobctl/client/ctx.h"
 
 extern const struct verb verbs_simulate[]; /* ends with a NULL name */
+extern const struct verb verbs_watch_replay[];
 
 /* The shortest text that reads back as the same number, and never one of another locale. */
 cJSON *simulate_number(double v);
