@@ -110,8 +110,9 @@ static const struct {
      "slots_used:i gpus:i gpus_used:i gpu_list:a<Gpu> memory_bytes:i memory_held_bytes:i "
      "memory_used_bytes:i disk_bytes:i disk_free_bytes:i load1:n cpu_used:n price_per_hour:n power_w:n "
      "doubt:i trouble:O<Trouble>? beat_age_ms:i? clock_ahead_ms:n? clock_error_ms:n? joined_at:t? "
-     "seen_at:t? switch:s? rack:s? labels:S jobs:a reservations:a",
-     "state: up, connecting, incompatible (upgrade its agent), drained, maintenance, down, lost, joining; "
+     "seen_at:t? suspect_since:t? switch:s? rack:s? labels:S jobs:a reservations:a",
+     "state: up, connecting, suspect (not heard at the moment), incompatible (upgrade its agent), drained, "
+     "maintenance, down, lost, joining; "
      "spare: it only replaces nodes that jobs lost; protocol: version that its agent speaks; doubt: 0 "
      "healthy; the scheduler "
      "uses nodes with more (up to 3) only when others do not suffice; reservations: {name, state, "

@@ -29,6 +29,7 @@
 #include "controller/cluster/nodes.h"
 #include "controller/cluster/peers.h"
 #include "controller/cluster/rules.h"
+#include "controller/cluster/suspect.h"
 #include "controller/record/health.h"
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
@@ -109,6 +110,7 @@ void node_is_lost(struct core *c, struct cnode *n, const char *why, const char *
 	c->peers.gen++; /* other nodes count their majority without it from now on */
 	n->may_run_alone_until_us = 0;
 	n->alone = n->silence_said = 0;
+	suspect_end(c, n);
 	lease_look_at(c, now_boot(c)); /* the others may reach it still */
 	c->nodes.n_lost++;
 	log_warn("event=node_lost node=%s jobs=%u text=\"%s\"", n->name, n->n_jobs, why);
@@ -227,6 +229,7 @@ void node_heard(struct core *c, struct cnode *n)
 	n->r.seen_us = now_real(c);
 	n->may_run_alone_until_us = 0;
 	n->alone = n->silence_said = 0;
+	suspect_end(c, n);
 }
 
 /* ---- the instants --------------------------------------------------------------------------------------
@@ -237,7 +240,10 @@ static void settle_node(struct core *c, struct cnode *n, uint64_t now)
 	uint64_t silent = node_silent_us(c, n);
 	TEXT(why);
 
-	if (n->r.state != NODE_UP || silent < patience_us(c))
+	if (n->r.state != NODE_UP)
+		return;
+	suspect_check(c, n);
+	if (silent < patience_us(c))
 		return;
 	if (now < n->may_run_alone_until_us) {
 		report_silence(c, n);
@@ -265,6 +271,7 @@ static uint64_t find_next(const struct core *c, uint64_t now)
 			continue;
 		take_sooner(&next, now, from + lease_sight_us(c->cfg.lease_ms));
 		take_sooner(&next, now, from + patience_us(c));
+		take_sooner(&next, now, suspect_next_us(c, n));
 		take_sooner(&next, now, n->may_run_alone_until_us);
 		take_sooner(&next, now, n->back_us + lease_back_us(c->cfg.lease_ms));
 	}

@@ -22,6 +22,7 @@
 #include "controller/cluster/lease.h"
 #include "controller/cluster/nodes.h"
 #include "controller/cluster/peers.h"
+#include "controller/cluster/suspect.h"
 #include "controller/record/health.h"
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
@@ -117,6 +118,8 @@ void agent_gone(struct core *c, const char *name, uint64_t session, const char *
 		return;
 	/* Not a failure: the agent connects again. Only an expired lease counts. */
 	n->connected = n->synced = n->syncing = 0;
+	n->gone_us = now_boot(c);
+	lease_look_at(c, suspect_next_us(c, n));
 	node_changed(c, n, 0);
 	node_health_note(c, n, HEALTH_CONNECTION, why);
 	log_info("event=agent_down node=%s text=\"%s\"", name, why ? why : "");

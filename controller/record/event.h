@@ -70,6 +70,7 @@
 	E(EV_CONNECTED, "connected", NODE, NEEDS, connected) /* the node is up */ \
 	E(EV_GONE, "node_gone", NODE, NEEDS, gone) /* the node is lost */ \
 	E(EV_SILENT, "node_silent", NODE, NEEDS, nothing) /* silent, but it may run on without hearthd */ \
+	E(EV_SUSPECT, "node_suspect", NODE, NEEDS, nothing) /* its connection ended, or two beats are missing */ \
 	E(EV_OUTDATED, "node_outdated", NODE, NEEDS, nothing) /* hearthd and its agent have no common version */ \
 	E(EV_DRAINED, "drained", NODE, NEEDS, drain) \
 	E(EV_RESUMED, "resumed", NODE, NEEDS, drain) \

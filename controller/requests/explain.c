@@ -358,6 +358,8 @@ static const char *shown_state(const struct core *c, const struct cnode *n)
 {
 	if (n->r.state != NODE_UP)
 		return state_name(STATE_NODE, (int)n->r.state);
+	if (n->suspect_since_us)
+		return "suspect";
 	if (!n->connected)
 		return "down";
 	if (node_outdated(n))
@@ -373,7 +375,7 @@ static void shown_reason(const struct core *c, const struct cnode *n, struct tex
 
 	if (node_outdated(n))
 		node_outdated_text(n, t);
-	if (n->r.state == NODE_UP && (!n->connected || node_may_run_alone(c, n)))
+	if (n->r.state == NODE_UP && (!n->connected || n->suspect_since_us || node_may_run_alone(c, n)))
 		add_silence(c, n, t);
 	if (own_reason(n))
 		text_join(t, "; ", "%s", own_reason(n));
@@ -445,6 +447,7 @@ static cJSON *node_json(const struct core *c, const struct cnode *n)
 	}
 	json_add_time(o, "joined_at", n->r.joined_us);
 	json_add_time(o, "seen_at", n->r.seen_us);
+	json_add_time(o, "suspect_since", n->suspect_since_us);
 	json_add_str(o, "switch", node_label(n, "switch"));
 	json_add_str(o, "rack", node_label(n, "rack"));
 	labels = cJSON_AddArrayToObject(o, "labels");

@@ -1,8 +1,8 @@
 /*
  * node_feed: reports nodes to the scheduler library.
  *
- * A node gets work when it is up, not drained, its agent is connected and has sent its full report, and it
- * has no stale launch.
+ * A node gets work when it is up, not drained, its agent is connected and has sent its full report, it is
+ * not suspect, and it has no stale launch.
  */
 #include "controller/share/node_feed.h"
 
@@ -17,7 +17,8 @@
 
 static int would_work_undrained(const struct cnode *n)
 {
-	return n->r.state == NODE_UP && n->connected && n->synced && !n->stale && n->inv.known;
+	return n->r.state == NODE_UP && n->connected && n->synced && !n->suspect_since_us && !n->stale &&
+	       n->inv.known;
 }
 
 static int is_usable(const struct cnode *n)

@@ -43,9 +43,12 @@ struct cnode { /* begins with its record; core->records holds both */
 	struct wire_u64v gpu_memory_used;
 	struct told held,
 	    sent; /* the list that the agent confirmed; one on its way, which the agent may use already */
-	uint64_t peers_sent_us; /* boot; 0 not in this session */
-	uint64_t rules_sent;    /* core.rules.gen as sent in this session; 0 none */
-	uint64_t retired_sent;  /* 1 + peers.retired_gen as sent in this session; 0 none */
+	uint64_t suspect_since_us; /* real: when it became suspect; 0 not suspect */
+	uint64_t suspect_said_us;  /* boot: of the last such event; 0 none yet */
+	uint64_t gone_us;          /* boot: its connection ended, and no sign of life came since; 0 not so */
+	uint64_t peers_sent_us;    /* boot; 0 not in this session */
+	uint64_t rules_sent;       /* core.rules.gen as sent in this session; 0 none */
+	uint64_t retired_sent;     /* 1 + peers.retired_gen as sent in this session; 0 none */
 	/* boot: until then it may carry on without this controller; 0: it does not */
 	uint64_t may_run_alone_until_us;
 	uint8_t alone;           /* it may, by the last look; it counts as such until the next one */

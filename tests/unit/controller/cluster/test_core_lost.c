@@ -366,6 +366,52 @@ static void test_instant(void)
 	is_int(lost_after_us(1000, 1000), 1750000, "lease 1 s: lost at 1.75 s, at its instant");
 }
 
+static unsigned n_suspect;
+
+static void count_suspect(struct world *w, const struct event_row *ev, void *arg)
+{
+	(void)w;
+	(void)arg;
+	n_suspect += strcmp(ev->type, "node_suspect") == 0;
+}
+
+static int is_suspect(struct world *w, const char *node)
+{
+	return node_find(w->core, node)->suspect_since_us != 0;
+}
+
+/* Two missing beats, or a connection that ended; either only until the next sign of life. */
+static void test_suspect(void)
+{
+	struct world *w = cluster(92, "abc");
+
+	n_suspect = 0;
+	w->on_event = count_suspect;
+	beats(w, "bc", 1);
+	ok(!is_suspect(w, "a"), "one missing beat is nothing");
+	beats(w, "bc", 1);
+	ok(is_suspect(w, "a"), "two missing beats: suspect");
+	like(reason_of(w, "a"), "silent for", "jobctl nodes says why");
+	is_int(node_find(w->core, "a")->sched_usable, 0, "it gets no new work");
+	beats(w, "abc", 1);
+	ok(!is_suspect(w, "a"), "a beat ends it");
+	is_int(node_find(w->core, "a")->sched_usable, 1, "it gets work again");
+	is_int(n_suspect, 1, "one event");
+	beats(w, "abc", 12);
+	core_agent_down(w->core, "b", node_find(w->core, "b")->session, "reset");
+	world_advance(w, 240000);
+	ok(!is_suspect(w, "b"), "a closed connection has 0.25 s to come back");
+	world_advance(w, 20000);
+	ok(is_suspect(w, "b"), "then the node is suspect");
+	is_int(n_suspect, 2, "with an event");
+	world_agent_up(w, "b", 1, 1);
+	ok(!is_suspect(w, "b"), "it comes back: only the event remains");
+	core_agent_down(w->core, "b", node_find(w->core, "b")->session, "reset");
+	world_advance(w, 500000);
+	is_int(n_suspect, 2, "a connection that comes and goes: one event in a lease at most");
+	world_end_well(w);
+}
+
 /* hearthd has just started. A peer that connects late could not say that it hears hearthd, and so let a
  * silent node go on. */
 static void test_late_peer(void)
@@ -414,6 +460,7 @@ int main(void)
 	test_restart();
 	test_instant();
 	test_late_peer();
+	test_suspect();
 	test_stopped();
 	test_declared();
 	test_removed_with_jobs();

@@ -282,6 +282,7 @@ static void test_refused(void)
 	    {EV_CONNECTED, "node"},
 	    {EV_GONE, "node"},
 	    {EV_SILENT, "node"},
+	    {EV_SUSPECT, "node"},
 	    {EV_DRAINED, "node"},
 	    {EV_RESUMED, "node"},
 	    {EV_SPARE, "node"},
