@@ -199,7 +199,7 @@ static uint64_t mark_text(uint64_t h, const char *s)
 static uint64_t fit_mark(const struct sched_node *in)
 {
 	const uint64_t sums[] = {in->slots, in->memory_bytes, in->disk_bytes, in->n_gpus,
-	                         (in->usable != 0) | (in->spare != 0) << 1};
+	                         (in->usable ? 1u : 0u) | (in->spare ? 2u : 0u)};
 	uint64_t h = mark_bytes(0xcbf29ce484222325u, sums, sizeof(sums));
 
 	h = mark_text(mark_text(mark_text(mark_text(h, in->name), in->instance_type), in->switch_name),

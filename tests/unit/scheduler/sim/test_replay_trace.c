@@ -167,6 +167,25 @@ static void test_unfinished(void)
 	replay_result_fini(&r);
 }
 
+/* A gang of two loses a node after 10 s and runs on for 20 s with the other and a spare. */
+static void test_exchange(void)
+{
+	static const char more[] =
+	    "at 50000\nnow 50\nnode 8 name=h2 usable=1 slots=8 gpu=0,0,0,0 gpu=1,0,0,0\n"
+	    "node 9 name=h3 usable=1 spare=1 slots=8 gpu=0,0,0,0 gpu=1,0,0,0\n"
+	    "job 5 group=2,2,1,1 order=5 submit=50 limit=90\nstep 5 on=7,0,0+1,0 on=8,0,0+1,0\nstarted 5\n"
+	    "at 60000\nnow 60\ngone 8\nexchange 5 group=2,2,1,1 order=5 submit=50 limit=90 avoid=h2 drop=8\n"
+	    "step 5 on=7,0,0+1,0 on=9,0,0+1,0\nstarted 5\nstep 0\nat 80000\nnow 80\nend 5 1\n";
+	struct replay_compared c = compared(&same, more);
+	struct replay_result r = simulated(&same, more);
+
+	ok(!c.differs && c.starts == 5, "replaced places are decided again: %zu starts", c.starts);
+	ok(r.jobs[3].id == 5 && r.jobs[3].run_ms == 30000 && r.jobs[3].end_ms == 80000,
+	   "its run is one, as long as it held nodes: %d ms", (int)r.jobs[3].run_ms);
+	replay_compared_fini(&c);
+	replay_result_fini(&r);
+}
+
 /* It runs when the record begins, is requeued once, and another depends on it. */
 static void test_before(void)
 {
@@ -227,6 +246,7 @@ int main(void)
 	test_figures();
 	test_whatif();
 	test_unfinished();
+	test_exchange();
 	test_before();
 	test_no_record();
 	return tap_done();
