@@ -51,12 +51,14 @@ static void check_flush(struct keeper *k);
 static void report_entry(struct keeper *k, const struct keep_entry *en, const char *text)
 {
 	cleanup_free char *key = xasprintf("%s checkpoint %" PRIu64, k->key, en->seq);
+	/* The tree of its copy holds one entry of the folder: where it is deeper, that is the folder above. */
+	cleanup_free char *name = xstrndup(en->name, strcspn(en->name, "/"));
 	struct wm_checkpoint_report m = {.job = k->p.job,
 	                                 .attempt = k->p.attempt,
 	                                 .epoch = k->p.epoch,
 	                                 .seq = en->seq,
 	                                 .step = en->step,
-	                                 .name = en->name,
+	                                 .name = name,
 	                                 .format = en->format,
 	                                 .step_by = en->step_by,
 	                                 .state = en->state,

@@ -199,6 +199,8 @@ void launch_report(struct launch *l)
 	}
 	if (l->saved)
 		m.phase = (char *)(uintptr_t)LAUNCH_PHASE_SAVED;
+	if (l->not_restored && l->state == LAUNCH_FAILED)
+		m.phase = (char *)(uintptr_t)LAUNCH_PHASE_RESTORE;
 	for (unsigned i = 0; i < l->n_phases; i++) {
 		cleanup_free char *line = xasprintf("%s %" PRIu64 " %" PRIu64, l->phases[i].name,
 		                                    l->phases[i].started_us, l->phases[i].ended_us);

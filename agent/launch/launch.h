@@ -92,6 +92,7 @@ struct launch {
 	int collecting, keep;   /* COLLECT came */
 	int draining;           /* uploads are through */
 	int discarding;         /* hearthd does not want it any more: no uploads, no reports */
+	int not_restored;       /* FAILED: the checkpoint that it begins with */
 	int saved;              /* hearthd has all results on record */
 	unsigned upload_tries, tails_open, releases_open, release_tries;
 	int released;     /* this agent has released the shims; releases_open: this one or an earlier one has */

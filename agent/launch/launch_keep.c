@@ -45,7 +45,7 @@ void launch_keep_start(struct launch *l)
 	                          .uri = copy_uri(l),
 	                          .cpus = l->cpus,
 	                          .n_cpus = l->n_cpus,
-	                          .restored = m->resume_from[0] != '\0',
+	                          .restored = m->resume_from[0] != '\0' || m->resume_name[0] != '\0',
 	                          .warn = launch_warn,
 	                          .arg = l};
 

@@ -95,6 +95,7 @@ static void on_stage_done(const struct stage_result *r, void *arg)
 
 	l->stage = NULL;
 	if (r->rc < 0) {
+		l->not_restored = r->not_restored;
 		launch_fail(l, r->cls, r->text ? r->text : "staging failed");
 		return;
 	}
@@ -124,6 +125,10 @@ static struct stage_params stage_params_of(const struct launch *l)
 	                             .bundle_digest = or_null(m->bundle_digest),
 	                             .input_digests = &l->plan->g->input_digests,
 	                             .resume_from = or_null(m->resume_from),
+	                             .resume_name = or_null(m->resume_name),
+	                             .resume_local = or_null(m->resume_local),
+	                             .resume_digests = &m->resume_digests,
+	                             .resume_uris = &m->resume_uris,
 	                             .resume_step = m->resume_step,
 	                             .setup = l->setup};
 }

@@ -178,8 +178,10 @@ static char *step_entry(const struct launch *l, int64_t step)
  * or when the staged files have no folders by step. */
 static char *resume_path(const struct launch *l)
 {
-	int64_t step = l->plan->m->resume_step;
-	cleanup_free char *found = step >= 0 ? step_entry(l, step) : NULL;
+	const struct wm_prepare *m = l->plan->m;
+	cleanup_free char *found = m->resume_name[0]     ? xstrdup(m->resume_name)
+	                           : m->resume_step >= 0 ? step_entry(l, m->resume_step)
+	                                                 : NULL;
 
 	return xasprintf("%s/checkpoints%s%s", l->paths.ml_seen, found ? "/" : "", found ? found : "");
 }
@@ -219,7 +221,8 @@ static void proc_environment(struct lproc *p, struct strv *out)
 	                    .venv_bin = l->venv_bin,
 	                    .mpi_bin = l->host->mpi_bin,
 	                    .tmpdir = l->own_tmp ? "/tmp" : job_tmp,
-	                    .resume_dir = l->plan->m->resume_from[0] ? resume : NULL,
+	                    .resume_dir =
+	                        l->plan->m->resume_from[0] || l->plan->m->resume_name[0] ? resume : NULL,
 	                    .shm_dir = l->own_tmp ? NULL : shm,
 	                    .left_out = &left_out};
 

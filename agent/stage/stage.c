@@ -169,6 +169,8 @@ static int stage_resume(struct stage *s)
 	struct err e;
 	int rc;
 
+	if (s->restore.name)
+		return stage_restore(s);
 	if (!s->resume)
 		return 0;
 	stage_phase(s, "resume", 0);
@@ -384,6 +386,10 @@ static void stage_free(void *arg)
 	free(s->data_dir);
 	free(s->bundle);
 	free(s->resume);
+	free(s->restore.name);
+	free(s->restore.local);
+	strv_fini(&s->restore.digests);
+	strv_fini(&s->restore.uris);
 	free(s->requirements);
 	free(s->output);
 	free(s->venv_bin);
@@ -401,6 +407,7 @@ static void stage_done(void *arg)
 	const struct stage_result r = {.rc = s->rc,
 	                               .cls = s->cls,
 	                               .text = s->rc < 0 ? s->text : NULL,
+	                               .not_restored = s->not_restored,
 	                               .venv_bin = s->venv_bin,
 	                               .build_key = s->venv_bin ? NULL : s->build_key};
 
@@ -428,6 +435,16 @@ static int for_pip(const char *name)
 	       (n > 6 && (strcmp(name + n - 6, "_proxy") == 0 || strcmp(name + n - 6, "_PROXY") == 0));
 }
 
+static void copy_restore(struct stage_restoring *r, const struct stage_params *p)
+{
+	r->name = xstrdup(p->resume_name);
+	r->local = xstrdup(p->resume_local);
+	for (size_t i = 0; p->resume_digests && i < p->resume_digests->n; i++)
+		strv_add(&r->digests, p->resume_digests->v[i]);
+	for (size_t i = 0; p->resume_uris && i < p->resume_uris->n; i++)
+		strv_add(&r->uris, p->resume_uris->v[i]);
+}
+
 static void copy_params(struct stage *s, const struct stage_params *p)
 {
 	const struct job_spec *spec = p->spec;
@@ -443,6 +460,7 @@ static void copy_params(struct stage *s, const struct stage_params *p)
 	s->bundle = xstrdup(p->bundle_digest);
 	s->resume = xstrdup(p->resume_from);
 	s->resume_step = p->resume_step;
+	copy_restore(&s->restore, p);
 	if (spec->output_uri && strncmp(spec->output_uri, "file:///", 8) == 0)
 		s->output = xstrdup(spec->output_uri + strlen("file://"));
 	s->requirements = xstrdup(spec->requirements);

@@ -25,15 +25,19 @@ struct stage_params {
 	const struct launch_user *user;
 	const char *bundle_digest; /* NULL none */
 	const struct wire_strv
-	    *input_digests;      /* one per input: digest or uri of job:ID/kind inputs, "" for others */
-	const char *resume_from; /* digest, file:// uri or NULL */
-	int64_t resume_step;     /* the step that a file:// uri must hold; -1 any */
-	struct nodelog *setup;   /* gets progress and pip's output */
+	    *input_digests;       /* one per input: digest or uri of job:ID/kind inputs, "" for others */
+	const char *resume_from;  /* digest, file:// uri or NULL */
+	const char *resume_name;  /* entry to restore from its parts; NULL: resume_from alone counts */
+	const char *resume_local; /* launch whose held copies may be used; NULL none */
+	const struct wire_strv *resume_digests, *resume_uris;
+	int64_t resume_step;   /* the step that a file:// uri must hold; -1 any */
+	struct nodelog *setup; /* gets progress and pip's output */
 };
 struct stage_result {
 	int rc; /* 0, or -1 with class and text */
 	enum reason_class cls;
 	const char *text;
+	int not_restored;      /* a copy of the checkpoint to begin with is damaged or missing */
 	const char *venv_bin;  /* of the virtual environment; NULL none (yet) */
 	const char *build_key; /* the environment is missing: stage_build makes it; NULL: nothing is missing */
 };

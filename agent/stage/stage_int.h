@@ -19,6 +19,11 @@ struct stage_input {
 	int link, unpack;
 };
 
+struct stage_restoring { /* stage_restore.c */
+	char *name, *local;  /* NULL: no entry; no held copy */
+	struct strv digests, uris;
+};
+
 struct stage {
 	struct agent_env *env;
 	struct data_link *b;
@@ -40,7 +45,9 @@ struct stage {
 	char *bundle, *resume, *requirements;
 	char *output; /* folder of output_uri; NULL none */
 	int64_t resume_step;
-	uint64_t later; /* thread: entries of later steps than that, which were left out */
+	struct stage_restoring restore;
+	int not_restored; /* thread */
+	uint64_t later;   /* thread: entries of later steps than that, which were left out */
 	struct stage_input *inputs;
 	size_t n_inputs;
 	struct inside *inside; /* of a build; NULL: not one */
@@ -90,6 +97,9 @@ int stage_output(struct stage *s);
 int stage_resume_step(struct stage *s, struct err *e);
 /* copy.skip: an entry of a later step than the one that is resumed from; arg: struct stage. */
 int stage_later(const char *relpath, void *arg);
+
+/* ---- stage_restore.c ---- */
+int stage_restore(struct stage *s);
 
 /* ---- venv.c ---- */
 int stage_requirements(struct stage *s);

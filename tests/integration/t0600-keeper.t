@@ -28,7 +28,7 @@ for kind in "${!jobs[@]}"; do
 	job=${jobs[$kind]}
 	wait_until 60 ended "$job" || diag "job $job has not ended: $(hearth show "$job")"
 	n=0 bad=
-	while IFS=$'\t' read -r seq name step state format by uri; do
+	while IFS=$'\t' read -r seq name step _ _ by _; do
 		n=$((n + 1))
 		found=$("$saver" --check "$held/$job.1/files/$seq") || bad+="$name: $found; "
 		[ "${found##* }" = "$step" ] || bad+="$name is of step ${found##* }, reported as $step by $by; "
@@ -36,5 +36,34 @@ for kind in "${!jobs[@]}"; do
 	cmp -s <(echo "$n") <(echo 0) && bad="nothing is held: $(hearth logs "$job" | tail -n 3)"
 	is "$bad" "" "$kind: $n held of a killed program, whole, with the right steps"
 	is "$(entries "$job" | awk -F'\t' '$4 != 2' | head -n 1)" "" "$kind: each has a copy in hearthd's store"
+done
+
+# --- the next attempt begins with the newest one, from what the node holds ----------------------------------------------------
+first_line() { hearth logs "$1" --attempt 2 2>/dev/null | grep -m 1 '^begins'; }
+copied() { entries "$1" | awk -F'\t' '$4 == 2' | grep -q .; }
+for kind in overwrite deepspeed megatron hearth; do
+	jobs[$kind]=$(submit "again-$kind" "$kind --steps 100 --every 8 --pause 0.4")
+done
+for kind in overwrite deepspeed megatron hearth; do
+	job=${jobs[$kind]}
+	wait_until 40 copied "$job" || diag "$kind: nothing is copied: $(entries "$job")"
+	# One byte of the held copy changes: its digest shows it, and the copy in the store serves.
+	# By another file in its place: a held copy may be a link to the program's own.
+	[ "$kind" != hearth ] || for file in "$held/$job.1"/files/*/at-*/model.pt; do
+		cp -p "$file" "$file.new" && printf X | dd of="$file.new" bs=1 seek=500 conv=notrunc status=none && mv "$file.new" "$file"
+	done
+	hearth requeue "$job" >/dev/null
+	wait_until 40 eval '[ -n "$(first_line '"$job"')" ]'
+	step=$(hearth show "$job" --json | jq -r '.attempts[1].resumed_from_step')
+	case $kind in
+	overwrite) want="['ckpt.pt']" ;;
+	deepspeed) want="['global_step$step', 'latest']" ;;
+	megatron) want="['$(printf iter_%07d "$step")', 'latest_checkpointed_iteration.txt']" ;;
+	hearth) want="['at-$step']" ;;
+	esac
+	is "$(first_line "$job")" "begins with $want at $((step + 1))" "$kind: the next attempt begins with the newest checkpoint alone, under its own name"
+	wait_until 20 eval 'hearth logs '"$job"' --attempt 2 | grep -q "^step='"$((step + 2))"'"'
+	ok "$kind: what was restored is whole" grep -q "^step=$((step + 2))" <(hearth logs "$job" --attempt 2)
+	hearth stop "$job" >/dev/null
 done
 done_testing
