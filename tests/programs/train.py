@@ -1,7 +1,7 @@
 """A training program without a library: its state is a function of the step, so each restart can be checked.
 
-train.py STEPS SAVE_EVERY STEP_SECONDS JOURNAL. Rank 0 saves step-N/state by a rename. Each rank appends "ATTEMPT RANK STEP" to JOURNAL.RANK,
-and exits with 70 when the checkpoint that it loads is not that of its step. The last line is "final loss=X".
+train.py STEPS SAVE_EVERY STEP_SECONDS. Rank 0 saves step-N/state by a rename. Each rank prints "did ATTEMPT RANK STEP TIME", and exits with 70
+when the checkpoint that it loads is not that of its step. The last line is "final loss=X".
 """
 import os
 import sys
@@ -17,7 +17,7 @@ def state_after(step):
 
 
 def main():
-    steps, save_every, seconds, journal = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), sys.argv[4]
+    steps, save_every, seconds = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
     rank, attempt = int(os.environ["RANK"]), os.environ["HEARTH_ATTEMPT"]
     folder = os.environ["HEARTH_CHECKPOINT_DIR"]
     step = 0
@@ -31,21 +31,19 @@ def main():
             sys.exit(70)
         print(f"resumed from step {step}", flush=True)
     state = state_after(step)
-    with open(f"{journal}.{rank}", "a") as log:
-        while step < steps:
-            step += 1
-            state = (state * 6364136223846793005 + step) % (1 << 64)
-            log.write(f"{attempt} {rank} {step} {time.time():.6f}\n")
-            log.flush()
-            if rank == 0:
-                print(f"step={step} loss={state % 1000003 / 1000003:.9f}", flush=True)
-            if rank == 0 and step % save_every == 0:
-                work = os.path.join(folder, f".new-{step}")
-                os.makedirs(work, exist_ok=True)
-                with open(os.path.join(work, "state"), "w") as f:
-                    f.write(f"{step} {state}\n")
-                os.rename(work, os.path.join(folder, f"step-{step}"))
-            time.sleep(seconds)
+    while step < steps:
+        step += 1
+        state = (state * 6364136223846793005 + step) % (1 << 64)
+        print(f"did {attempt} {rank} {step} {time.time():.6f}", flush=True)
+        if rank == 0:
+            print(f"step={step} loss={state % 1000003 / 1000003:.9f}", flush=True)
+        if rank == 0 and step % save_every == 0:
+            work = os.path.join(folder, f".new-{step}")
+            os.makedirs(work, exist_ok=True)
+            with open(os.path.join(work, "state"), "w") as f:
+                f.write(f"{step} {state}\n")
+            os.rename(work, os.path.join(folder, f"step-{step}"))
+        time.sleep(seconds)
     if rank == 0:
         print(f"final loss={state % 1000003 / 1000003:.9f}", flush=True)
 
