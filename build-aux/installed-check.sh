@@ -5,7 +5,7 @@ prefix=$1
 for program in bin/jobctl sbin/hearthd sbin/hearth-agent libexec/hearth/hearth-shim libexec/hearth/hearth-rank libexec/hearth/hearth-rsh libexec/hearth/hearth-hold libexec/hearth/hearth-files; do
 	[ -x "$prefix/$program" ] || { echo "not installed: $program" >&2; exit 1; }
 done
-for page in man1/jobctl.1 man5/hearth.conf.5 man8/hearthd.8 man8/hearth-agent.8 man8/hearth-shim.8; do
+for page in man1/jobctl.1 man1/hearth-ckpt.1 man5/hearth.conf.5 man8/hearthd.8 man8/hearth-agent.8 man8/hearth-shim.8; do
 	[ -s "$prefix/share/man/$page" ] || { echo "not installed: $page" >&2; exit 1; }
 done
 for unit in hearthd hearth-agent; do

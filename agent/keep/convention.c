@@ -110,10 +110,16 @@ static struct convention hearth_of(const struct listing *l, size_t i, const stru
 {
 	struct convention c = {
 	    .mark = MARK_MISSING, .format = "hearth", .step = -1, .step_by = "hearth.json", .linkable = 1};
+	const char *name = name_of(&l->items[i]);
 	cJSON *json = manifest->text ? json_parse(manifest->text, manifest->n_text, NULL) : NULL;
 
 	if (json)
 		judge_manifest(l, i, json, &c);
+	if (manifest->size > LISTING_TEXT) { /* too long to be listed: what any other folder needs */
+		c.mark = MARK_QUIET;
+		c.step = steps_last_number(name, strlen(name));
+		c.step_by = "name";
+	}
 	cJSON_Delete(json);
 	return c;
 }

@@ -5,6 +5,15 @@
 why=$(cluster_can)
 [ -z "$why" ] || skip_all "$why"
 cluster_up 1 && cluster_hearth --slots 40 || bail "no cluster"
+# --- hearth-ckpt --------------------------------------------------------------------------------------------------------------
+ckpt=$TOP_BUILD/agent/hearth-ckpt made=$CLUSTER/made
+mkdir -p "$made/step-7/part" && printf 12345 >"$made/step-7/part/a.bin" && : >"$made/step-7/b"
+ok "hearth-ckpt commit" "$ckpt" commit "$made/step-7/" --step 7 --shards 2
+is "$(jq -cS . "$made/step-7/hearth.json")" '{"files":{"b":{"size":0},"part/a.bin":{"size":5}},"shards":2,"step":7}' "hearth-ckpt writes step, shards and sizes"
+"$ckpt" commit "$made/step-7" --step -1 2>/dev/null
+is "$?" 2 "hearth-ckpt refuses an invalid step"
+mkdir "$made/empty"
+like "$("$ckpt" commit "$made/empty" --step 1 2>&1)" "write the checkpoint first" "hearth-ckpt refuses an empty folder"
 src=$CLUSTER/src saver=$HEARTH_TOP_SRCDIR/tests/programs/saver.py held=$CLUSTER/host1/data/held seed=${HEARTH_SEED:-$RANDOM}
 mkdir -p "$src" && cp "$saver" "$src"
 echo "# HEARTH_SEED=$seed"
