@@ -24,6 +24,7 @@
 #include "controller/record/states.h"
 #include "controller/run/array.h"
 #include "controller/run/attempt.h"
+#include "controller/run/recover.h"
 #include "controller/run/resolve.h"
 #include "controller/share/alloc.h"
 #include "controller/share/budget.h"
@@ -129,22 +130,9 @@ static void learn_attempt(struct cjob *j, const struct attempt_row *row)
 {
 	struct job_rec r = {.id = row->job};
 	struct err e;
-	int found = 0;
 
-	if (rec_from_attempt_row(&r, row, &e) == 0 && !r.att->phases[PHASE_RUNNING].started_us &&
-	    r.att->outcome != OUT_STOPPED) {
-		for (uint32_t i = 0; i < r.att->n_places; i++) {
-			const struct place_rec *p = &r.att->places[i];
-
-			if (!p->culprit && p->state != PLACE_LOST)
-				continue;
-			if (!j->avoid)
-				j->avoid = xcalloc(1, sizeof(*j->avoid));
-			strv_add(j->avoid, p->node);
-			found = 1;
-		}
-	}
-	j->replacements = (uint8_t)(j->replacements + found);
+	if (rec_from_attempt_row(&r, row, &e) == 0)
+		recover_learn(j, r.att);
 	attempt_rec_free(r.att);
 }
 
@@ -153,14 +141,19 @@ static int on_attempt(const struct attempt_row *row, void *arg)
 	struct core *c = arg;
 	struct cjob *j = job_find(c, row->job);
 	struct err e;
+	int over;
 
 	if (!j)
 		return 0;
 	if (row->ended_us > row->started_us)
 		j->spent_uusd += cost_uusd(row->price_uusd, row->ended_us - row->started_us);
-	if (row->number < j->r.attempts || strcmp(row->state ? row->state : "", "ended") == 0)
+	over = row->number < j->r.attempts || strcmp(row->state ? row->state : "", "ended") == 0;
+	if (over)
 		learn_attempt(j, row);
-	else if (rec_from_attempt_row(&j->r, row, &e) < 0)
+	/* The last attempt of a job between two attempts says what follows. */
+	if (over && (row->number < j->r.attempts || j->r.status != JOB_RECOVERING))
+		return 0;
+	if (rec_from_attempt_row(&j->r, row, &e) < 0)
 		log_error("event=row_refused text=\"%s\"", e.text);
 	return 0;
 }
@@ -324,6 +317,7 @@ static void resume_clocks(struct core *c, struct cjob *j)
 	if (a->state == ATT_LAUNCHING)
 		act->go_us = now_boot(c);
 	act->placed_us = now_boot(c);
+	act->before_us = j->r.held_us;
 	act->held_us = span_since(c, a->started_us);
 	if (a->state != ATT_ENDING)
 		return;
@@ -342,6 +336,11 @@ static void resume_active(struct core *c, struct cjob *j)
 	struct attempt_rec *a = j->r.att;
 	struct err e;
 
+	if (a && a->state == ATT_ENDED && j->r.status == JOB_RECOVERING) {
+		recover_begin(c, j);
+		job_touch(c, j);
+		return;
+	}
 	if (!a || a->state == ATT_ENDED) {
 		log_error("event=no_attempt job=%" PRIu64 " status=%s", j->r.id,
 		          state_name(STATE_JOB, (int)j->r.status));
@@ -563,6 +562,6 @@ void core_recovered(struct core *c)
 		n->connected = n->synced = n->syncing = 0;
 	}
 	for (struct cjob *j = c->jobs.all; j; j = j->hh.next)
-		if (j->act || j->to_queue)
+		if (j->act || j->to_queue || j->r.status == JOB_RECOVERING)
 			job_touch(c, j);
 }

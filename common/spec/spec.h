@@ -67,6 +67,12 @@ struct spec_member { /* of a sweep or an array */
 	uint64_t job;
 	uint32_t index, count; /* count 0: not a member */
 };
+struct spec_retry {        /* restarts after a failure */
+	uint32_t max_attempts; /* after an unknown exit code or signal; 0 none */
+	uint32_t capacity;     /* after faults of nodes, a day; 0 none */
+	uint32_t wait_s;       /* search for other nodes while the rest is held */
+	uint32_t no_progress;  /* restarts without a new checkpoint; 0: no limit */
+};
 struct spec_group { /* a gang is a list of groups; without "groups" there is one called "algo" */
 	char *name;
 	uint32_t instances;
@@ -116,9 +122,10 @@ struct job_spec {
 	uint64_t max_wait_s;    /* in the queue; 0 none */
 	double max_cost_usd;    /* of all attempts; 0 none */
 	uint64_t grace_s;       /* "limits.grace_s": TERM to KILL at stop, default 30 */
-	int64_t priority;       /* -1000..1000 */
-	int preemptible;        /* 0: firm, see scheduler/sched.h */
-	char *queue;            /* "default" */
+	struct spec_retry retry;
+	int64_t priority; /* -1000..1000 */
+	int preemptible;  /* 0: firm, see scheduler/sched.h */
+	char *queue;      /* "default" */
 	struct spec_after *after;
 	size_t n_after;
 	/* Members are called by the numbers behind their array's in all that is read here (17.3 is job 21). That

@@ -177,6 +177,17 @@ static cJSON *checkpoint_of(const struct job_spec *s)
 	return o;
 }
 
+static cJSON *retry_of(const struct spec_retry *r)
+{
+	cJSON *o = cJSON_CreateObject();
+
+	json_add_u64(o, "max_attempts", r->max_attempts);
+	json_add_u64(o, "capacity", r->capacity);
+	json_add_u64(o, "wait_s", r->wait_s);
+	json_add_u64(o, "no_progress", r->no_progress);
+	return o;
+}
+
 cJSON *spec_to_json(const struct job_spec *s)
 {
 	cJSON *obj = cJSON_CreateObject(), *limits;
@@ -207,6 +218,7 @@ cJSON *spec_to_json(const struct job_spec *s)
 		cJSON_AddNumberToObject(limits, "max_cost_usd", s->max_cost_usd);
 	else
 		cJSON_AddNullToObject(limits, "max_cost_usd");
+	cJSON_AddItemToObject(obj, "retry", retry_of(&s->retry));
 	cJSON_AddNumberToObject(obj, "priority", (double)s->priority);
 	cJSON_AddStringToObject(obj, "queue", s->queue);
 	cJSON_AddBoolToObject(obj, "preemptible", s->preemptible);

@@ -318,6 +318,8 @@ static int apply_placed(struct ctx *c)
 	r->attempts = a->number;
 	r->epoch = a->epoch;
 	r->status = JOB_STARTING;
+	a->lost_steps = -1;
+	rec_set(&a->skip_steps, r->skip_steps);
 	rec_set(&r->begins, NULL);
 	rec_set(&r->reason, data_text(c, "reason"));
 	return 0;
@@ -496,11 +498,51 @@ static int apply_launcher(struct ctx *c)
 	return 0;
 }
 
+/* Copies an object of the event as text. */
+static void set_object(struct ctx *c, char **out, const char *key)
+{
+	const cJSON *o = data_item(c, key);
+	char *text = cJSON_IsObject(o) ? json_text(o) : NULL;
+
+	rec_set(out, text);
+	free(text);
+}
+
+/* Notes the plan, and counts the restart. Old events have no plan. */
+static void note_plan(struct ctx *c)
+{
+	struct attempt_rec *a = c->r->att;
+	const cJSON *plan = data_item(c, "plan");
+	struct plan_used used = rec_plan_used(c->r);
+
+	set_object(c, &a->evidence, "evidence");
+	set_object(c, &a->plan, "plan");
+	if (!plan_goes_on(plan_action_find(json_str_or(plan, "action", NULL))))
+		return;
+	plan_count(&used, plan_budget_find(json_str_or(plan, "budget", NULL)), rec_any_rank_started(a),
+	           (int64_t)json_whole(plan, "step", UINT64_MAX), c->at_us);
+	rec_plan_use(c->r, &used);
+	rec_set(&c->r->skip_steps, json_str_or(plan, "skip_steps", c->r->skip_steps));
+}
+
+/* Returns the job's status while the attempt's outputs are collected: recovering when another one follows. */
+static int outcome_status(struct ctx *c)
+{
+	const char *text = data_text(c, "status");
+	int status = text ? state_find(STATE_JOB, text) : (int)c->r->status;
+
+	if (status == (int)c->r->status)
+		return status;
+	return (status == JOB_STOPPING || status == JOB_RECOVERING) && move_job(c, (enum job_status)status) == 0
+	           ? status
+	           : -1;
+}
+
 static int apply_outcome(struct ctx *c)
 {
 	struct attempt_rec *a = c->r->att;
 	int cls = state_find(STATE_CLASS, data_text(c, "class")),
-	    outcome = state_find(STATE_OUTCOME, data_text(c, "outcome"));
+	    outcome = state_find(STATE_OUTCOME, data_text(c, "outcome")), status;
 
 	if (need_attempt(c) < 0)
 		return -1;
@@ -511,6 +553,11 @@ static int apply_outcome(struct ctx *c)
 	for (uint32_t i = 0; i < a->n_ranks; i++)
 		if (a->ranks[i].state == RANK_RUNNING)
 			return err_set(c->e, ERR_INTERNAL, "outcome: while rank %u runs on record", i);
+	status = outcome_status(c);
+	if (status < 0)
+		return err_set(c->e, ERR_INTERNAL, "outcome: unknown status");
+	note_plan(c);
+	c->r->status = (enum job_status)status;
 	c->r->ran_us = ran_until_us(c->r->ran_us, c->r->runs_since_us, c->at_us);
 	c->r->runs_since_us = 0;
 	a->outcome = (enum outcome)outcome;
@@ -538,6 +585,7 @@ static int apply_attempt_ended(struct ctx *c)
 			return err_set(c->e, ERR_INTERNAL, "attempt_ended: node %u is not cleaned", i);
 	a->state = ATT_ENDED;
 	a->ended_us = c->at_us;
+	c->r->held_us += c->at_us > a->started_us ? c->at_us - a->started_us : 0;
 	/* All ranks may have succeeded and the upload of their outputs failed. */
 	if (outcome == OUT_FAILED && a->outcome == OUT_SUCCEEDED) {
 		int cls = state_find(STATE_CLASS, data_text(c, "class"));

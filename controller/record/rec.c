@@ -43,6 +43,9 @@ void attempt_rec_free(struct attempt_rec *a)
 	free(a->token);
 	free(a->resumed_from);
 	free(a->account);
+	free(a->evidence);
+	free(a->plan);
+	free(a->skip_steps);
 	free(a);
 }
 
@@ -379,6 +382,39 @@ int rec_from_rank_row(struct job_rec *r, const struct rank_row *row)
 	return 0;
 }
 
+/* ---- plans ----------------------------------------------------------------------------------- */
+
+struct plan_used rec_plan_used(const struct job_rec *r)
+{
+	return (struct plan_used){.attempts = r->plan_attempts,
+	                          .capacity = r->plan_capacity,
+	                          .rollbacks = r->plan_rollbacks,
+	                          .stuck = r->plan_stuck,
+	                          .unstarted = r->plan_unstarted,
+	                          .day_us = r->plan_day_us,
+	                          .mark = r->plan_mark};
+}
+
+void rec_plan_use(struct job_rec *r, const struct plan_used *u)
+{
+	r->plan_attempts = u->attempts;
+	r->plan_capacity = u->capacity;
+	r->plan_rollbacks = u->rollbacks;
+	r->plan_stuck = u->stuck;
+	r->plan_unstarted = u->unstarted;
+	r->plan_day_us = u->day_us;
+	r->plan_mark = u->mark;
+}
+
+enum plan_action rec_plan_action(const struct attempt_rec *a)
+{
+	cJSON *o = a->plan ? cJSON_Parse(a->plan) : NULL;
+	enum plan_action action = plan_action_find(json_str_or(o, "action", NULL));
+
+	cJSON_Delete(o);
+	return action;
+}
+
 /* ---- questions ------------------------------------------------------------------------------- */
 
 static int rank_ok(const struct rank_rec *k)
@@ -530,7 +566,8 @@ const char *rec_check(const struct job_rec *r)
 		return "completed with an exit code";
 	if (r->members)
 		return r->att || r->attempts ? "an array with an attempt of its own" : NULL;
-	if (busy && (!r->att || r->att->state == ATT_ENDED))
+	/* Between two attempts: the first has ended, and the back-off of the next one goes on. */
+	if (busy && (!r->att || (r->att->state == ATT_ENDED && r->status != JOB_RECOVERING)))
 		return "busy without an attempt that goes on";
 	if (!busy && r->att && r->att->state != ATT_ENDED)
 		return "an attempt goes on without the job";

@@ -12,6 +12,7 @@
 #include "common/spec/spec.h"
 #include "controller/record/ckpt.h"
 #include "controller/record/failure.h"
+#include "controller/record/plan.h"
 #include "controller/record/states.h"
 #include "store/base/rows.h"
 
@@ -50,6 +51,10 @@ struct attempt_rec {
 	enum outcome outcome;
 	enum reason_class cls;
 	char *reason, *cause, *launch_id, *token, *resumed_from;
+	char *evidence;   /* JSON: {"rank", "node", "exit_code", "signal", "oom", "line"} and {"lost": [nodes]} */
+	char *plan;       /* JSON: {"action", "budget", "wait_s", "step", "avoid": [nodes], "text"} */
+	char *skip_steps; /* that the program leaves out: "100-150,300-420" */
+	int64_t lost_steps; /* done in it, and to be done again by the next attempt; -1 not known */
 	int64_t resumed_from_step;
 	int32_t exit_code, signal;
 	uint64_t started_us, ended_us;
@@ -87,6 +92,11 @@ struct job_rec {
 	 * one. 0 for an array, which has its own start and end. */
 	uint64_t ran_us, runs_since_us;
 	struct ckpt_list *ckpts; /* ckpt.h; NULL none */
+	uint64_t held_us;        /* how long its ended attempts had their nodes */
+	/* What its restarts have used up: rec_plan_used. */
+	uint32_t plan_attempts, plan_capacity, plan_rollbacks, plan_stuck, plan_unstarted;
+	uint64_t plan_day_us, plan_mark;
+	char *skip_steps;        /* that its next attempt leaves out */
 	struct attempt_rec *att; /* newest; NULL before the first, and when hearthd needs none any more */
 };
 
@@ -115,6 +125,11 @@ int rec_from_attempt_row(struct job_rec *r, const struct attempt_row *row,
 int rec_from_rank_row(struct job_rec *r, const struct rank_row *row);
 
 int rec_places_parse(struct attempt_rec *a, const cJSON *list, struct err *e); /* places and waiting ranks */
+
+struct plan_used rec_plan_used(const struct job_rec *r);
+void rec_plan_use(struct job_rec *r, const struct plan_used *u);
+/* What the attempt's plan says; PLAN_NONE: it has none. */
+enum plan_action rec_plan_action(const struct attempt_rec *a);
 
 /* ---- questions about an attempt; pure -------------------------------------------------------- */
 int rec_all_ranks_ok(const struct attempt_rec *a);

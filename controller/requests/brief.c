@@ -25,7 +25,7 @@ static int wants_one(const cJSON *job, uint64_t *id)
 	*id = cJSON_IsNumber(v) ? (uint64_t)v->valuedouble : 0;
 	return *id && status && strcmp(status, "queued") == 0 &&
 	       (!reason || !*reason || strncmp(reason, "requeued", 8) == 0 ||
-	        strncmp(reason, "tried again", 11) == 0);
+	        strncmp(reason, "attempt ", 8) == 0);
 }
 
 /* Returns what the job waits for now; a job that has run before says so, too. */

@@ -18,6 +18,7 @@
 #include "controller/record/states.h"
 #include "controller/requests/array_req.h"
 #include "controller/requests/suggest.h"
+#include "controller/run/recover.h"
 #include "controller/run/resolve.h"
 #include "controller/share/alloc.h"
 #include "controller/share/budget.h"
@@ -298,6 +299,8 @@ void req_why(struct core *c, struct request *rq)
 			text_add(&t, ": it then ");
 			begins_say(c, j, j->r.begins, &t);
 		}
+	} else if (j->r.status == JOB_RECOVERING && j->r.att && !j->act) {
+		recover_why(c, j, &t);
 	} else if (job_ended(j->r.status) || !j->r.att || !j->act) {
 		text_add(&t, "%s",
 		         j->r.reason                    ? j->r.reason

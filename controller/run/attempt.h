@@ -26,6 +26,7 @@ void decide_outcome(struct core *c, struct cjob *j);
 void finish_attempt(struct core *c, struct cjob *j);
 void place_lost(struct core *c, struct cjob *j, uint32_t place, uint64_t silent_us, int unconfirmed,
                 const char *text);
+void rank_last_line(const struct rank_rec *k, struct text *out); /* cut, without control bytes */
 int job_stop(struct core *c, struct cjob *j, cJSON *d);
 
 #endif

@@ -26,7 +26,7 @@
 #include "controller/run/array.h"
 #include "controller/run/checkpoints.h"
 #include "controller/run/job_token.h"
-#include "controller/run/resolve.h"
+#include "controller/run/recover.h"
 #include "controller/run/rsh.h"
 #include "controller/run/stale.h"
 #include "controller/share/alloc.h"
@@ -127,9 +127,9 @@ static void conclude_ranks(struct core *c, struct cjob *j)
 	}
 }
 
-static void last_line(const char *text, struct text *out)
+void rank_last_line(const struct rank_rec *k, struct text *out)
 {
-	const char *end = text ? text + strlen(text) : NULL, *from;
+	const char *text = k->text, *end = text ? text + strlen(text) : NULL, *from;
 
 	while (text && end > text && (unsigned char)end[-1] <= ' ')
 		end--;
@@ -149,7 +149,7 @@ static void rank_reason(const struct attempt_rec *a, uint32_t rank, struct text 
 	const char *name = a->places[k->place].node;
 	TEXT(line);
 
-	last_line(k->text, &line);
+	rank_last_line(k, &line);
 	text_add(out, "rank %u (algo-%u, %.200s)", rank, k->place + 1, name);
 	if (k->state == RANK_FAILED)
 		text_add(out, " could not start: %s", text_is_empty(&line) ? "no reason given" : line.at);
@@ -336,14 +336,29 @@ static void add_memory(const struct cjob *j, struct finding *v)
 		                     "node had no more");
 }
 
+/* A line of a log may name the cause of an end that exit code or signal leave open. Returns what it means. */
+static enum line_verdict judge_line(const struct attempt_rec *a, struct finding *v)
+{
+	struct attempt_cause cause = attempt_cause(a);
+
+	if (v->outcome != OUT_FAILED || (v->cls != RC_UNKNOWN && v->cls != RC_SIGNAL) || !cause.line ||
+	    cause.verdict == VERDICT_UNKNOWN || cause.verdict == VERDICT_SYMPTOM ||
+	    cause.verdict == VERDICT_RECORD)
+		return VERDICT_UNKNOWN;
+	v->cls = cause.cls;
+	return cause.verdict;
+}
+
 void decide_outcome(struct core *c, struct cjob *j)
 {
 	TEXT(reason);
 	struct finding v = {.reason = reason};
+	enum line_verdict verdict;
 	cJSON *d;
 
 	conclude_ranks(c, j);
 	judge_attempt(&j->r, &v);
+	verdict = judge_line(j->r.att, &v);
 	add_memory(j, &v);
 	d = cJSON_CreateObject();
 	json_add_str(d, "outcome", state_name(STATE_OUTCOME, (int)v.outcome));
@@ -357,6 +372,8 @@ void decide_outcome(struct core *c, struct cjob *j)
 		cJSON_AddNumberToObject(d, "exit_code", v.exit_code);
 	if (v.signal >= 0)
 		cJSON_AddNumberToObject(d, "signal", v.signal);
+	if (v.outcome == OUT_FAILED || v.outcome == OUT_LOST)
+		recover_plan(c, j, &(struct recover_cause){v.outcome, v.cls, verdict, v.rank}, d);
 	job_post(c, j, EV_OUTCOME, d);
 	if (j->r.status == JOB_STOPPING && j->r.wanted != WANT_REQUEUE)
 		checkpoint_retain(c, j, 1);
@@ -383,101 +400,6 @@ static void end_job(struct core *c, struct cjob *j, enum job_status status, int3
 	log_info("event=ended job=%" PRIu64 " status=%s", j->r.id, state_name(STATE_JOB, (int)status));
 }
 
-/* Holds the job. A node that did not confirm the end of a launch may still run ranks, and two attempts at
- * once would spoil each other's files. Only a person can know. */
-static void wait_for_word(struct core *c, struct cjob *j, const char *node, const struct err *lost)
-{
-	cJSON *d = cJSON_CreateObject();
-	char bytes[2 * TEXT_SIZE], ref[REC_REF_SIZE];
-	struct text reason = text_on(bytes, sizeof(bytes));
-
-	text_add(&reason,
-	         "node %s has not confirmed that attempt %u is over there; release the job when nothing "
-	         "of it runs any more",
-	         node, j->r.attempts);
-
-	if (lost) { /* the requested beginning is missing, too */
-		text_add(&reason, ": it then ");
-		begins_say(c, j, j->r.begins, &reason);
-		text_add(&reason, ", for %.900s; jobctl requeue %s --from STEP takes another", lost->text,
-		         rec_ref(&j->r, ref));
-	}
-	json_add_str(d, "status", state_name(STATE_JOB, JOB_HELD));
-	json_add_str(d, "reason", reason.at);
-	job_post(c, j, EV_HELD, d);
-}
-
-/* Holds the job: the requested beginning is missing, and hearthd does not choose another one. */
-static void wait_for_choice(struct core *c, struct cjob *j, const struct err *why)
-{
-	cJSON *d = cJSON_CreateObject();
-	char ref[REC_REF_SIZE];
-	TEXT(reason);
-
-	text_add(&reason, "%.900s; jobctl requeue %s --from STEP takes another", why->text, rec_ref(&j->r, ref));
-	json_add_str(d, "status", state_name(STATE_JOB, JOB_HELD));
-	json_add_str(d, "reason", reason.at);
-	job_post(c, j, EV_HELD, d);
-}
-
-/* Adds why the job waits again, and its next beginning. */
-static void requeue_reason(struct core *c, const struct cjob *j, const char *begins, int lost,
-                           struct text *out)
-{
-	const struct attempt_rec *a = j->r.att;
-
-	if (j->r.wanted == WANT_REQUEUE)
-		text_add(out, "%s%.900s", a->reason && strncmp(a->reason, "requeued", 8) == 0 ? "" : "requeued: ",
-		         a->reason ? a->reason : "by its owner");
-	else
-		text_add(out, "tried again elsewhere: %.900s", a->reason ? a->reason : "a node did not get ready");
-	if (!lost && (begins || (j->r.begins && j->r.wanted == WANT_REQUEUE))) {
-		text_add(out, "; ");
-		begins_say(c, j, begins, out);
-	}
-}
-
-static void requeue_job(struct core *c, struct cjob *j, const struct job_spec *spec)
-{
-	const struct attempt_rec *a = j->r.att;
-	const char *open = NULL;
-	char bytes[2 * TEXT_SIZE], *begins;
-	struct text reason = text_on(bytes, sizeof(bytes));
-	cJSON *d = cJSON_CreateObject();
-	struct err why, other;
-	int lost = begins_settle(c, j, j->r.begins, &begins, &why) < 0 && !FAULT("mistake.no_hold");
-
-	/* A release without another choice loses nothing. */
-	if (lost && begins_settle(c, j, NULL, &begins, &other) < 0)
-		begins = NULL;
-
-	requeue_reason(c, j, begins, lost, &reason);
-	for (uint32_t i = 0; i < a->n_places; i++) {
-		if (a->places[i].unconfirmed && rec_launched(a))
-			open = a->places[i].node;
-		if (!a->places[i].culprit && a->places[i].state != PLACE_LOST)
-			continue;
-		if (!j->avoid)
-			j->avoid = xcalloc(1, sizeof(*j->avoid));
-		strv_add(j->avoid, a->places[i].node);
-	}
-	if (j->r.wanted != WANT_REQUEUE)
-		j->replacements++;
-	json_add_str(d, "reason", reason.at);
-	if (begins)
-		json_add_str(d, "begins", begins);
-	free(begins);
-	alloc_unqueue(c, j);
-	if (job_post(c, j, EV_REQUEUED, d) < 0)
-		return;
-	if (open)
-		wait_for_word(c, j, open, lost ? &why : NULL);
-	else if (lost)
-		wait_for_choice(c, j, &why);
-	else
-		array_queue(c, j, spec);
-}
-
 static void post_attempt_ended(struct core *c, struct cjob *j)
 {
 	cJSON *d = cJSON_CreateObject();
@@ -490,15 +412,33 @@ static void post_attempt_ended(struct core *c, struct cjob *j)
 		json_add_str(d, "outcome", state_name(STATE_OUTCOME, OUT_FAILED));
 		json_add_str(d, "class", state_name(STATE_CLASS, RC_STAGING));
 		json_add_str(d, "reason", reason.at);
+	} else if (j->r.att->outcome != OUT_SUCCEEDED) {
+		TEXT(text);
+
+		recover_say(j, &text);
+		json_add_str(d, "text", text.at);
 	}
 	job_post(c, j, EV_ATTEMPT_ENDED, d);
 }
 
-/* Returns 1 when another attempt follows. */
-static int goes_on(const struct cjob *j)
+/* Returns why the job ends, with what its program said and why it gets no further attempt. Malloc'ed. */
+static char *end_reason(const struct cjob *j, const char *says)
 {
-	return j->r.wanted == WANT_REQUEUE || (j->r.status == JOB_RECOVERING && j->r.wanted != WANT_STOP &&
-	                                       class_is_infrastructure(j->r.att->cls));
+	const struct attempt_rec *a = j->r.att;
+	cJSON *plan = a->plan ? cJSON_Parse(a->plan) : NULL;
+	const char *text = json_str_or(plan, "text", "");
+	int stops = plan_action_find(json_str_or(plan, "action", NULL)) == PLAN_STOP && *text;
+	char *reason;
+
+	/* A requeue may come before the stop: the reason of the last request counts. */
+	if (a->outcome == OUT_STOPPED && j->r.wanted == WANT_STOP)
+		reason = xstrdup(j->r.reason ? j->r.reason : "");
+	else
+		reason = xasprintf("%s%s%s%s%.400s", a->reason ? a->reason : "", stops ? "; " : "", stops ? text : "",
+		                   says && a->outcome == OUT_FAILED ? "; the program says: " : "",
+		                   says && a->outcome == OUT_FAILED ? says : "");
+	cJSON_Delete(plan);
+	return reason;
 }
 
 void finish_attempt(struct core *c, struct cjob *j)
@@ -507,9 +447,11 @@ void finish_attempt(struct core *c, struct cjob *j)
 	struct job_spec *spec = act->spec;
 	const struct attempt_rec *a = j->r.att;
 	char *says = act->program_says, *reason;
+	int goes_on;
 	TEXT(spent);
 
 	post_attempt_ended(c, j);
+	goes_on = recover_goes_on(j);
 	usage_mark(c, j);
 	cost_ends(c, j);
 	learn_time(c, j);
@@ -518,20 +460,15 @@ void finish_attempt(struct core *c, struct cjob *j)
 	port_mark(c, a->master_port, -1);
 	token_job_expire(c, j);
 	active_free(c, j);
-	/* A requeue may come before the stop: the reason of the last request counts. */
-	if (a->outcome == OUT_STOPPED && j->r.wanted == WANT_STOP)
-		reason = xstrdup(j->r.reason ? j->r.reason : "");
-	else if (says && a->outcome == OUT_FAILED)
-		reason = xasprintf("%s; the program says: %.400s", a->reason ? a->reason : "", says);
-	else
-		reason = xstrdup(a->reason ? a->reason : "");
+	reason = end_reason(j, says);
 	if (a->outcome == OUT_SUCCEEDED)
 		end_job(c, j, JOB_COMPLETED, 0, NULL);
-	else if (goes_on(j) && cost_used_up(j, spec, spent.at, spent.size))
+	else if (goes_on && cost_used_up(j, spec, spent.at, spent.size))
 		end_job(c, j, JOB_FAILED, -1, spent.at);
-	else if (goes_on(j))
-		requeue_job(c, j, spec);
-	else if (a->outcome == OUT_STOPPED || (j->r.status == JOB_RECOVERING && j->r.wanted == WANT_STOP))
+	else if (goes_on) {
+		recover_begin(c, j);
+		recover_review(c, j);
+	} else if (a->outcome == OUT_STOPPED || (j->r.status == JOB_RECOVERING && j->r.wanted == WANT_STOP))
 		end_job(c, j, JOB_STOPPED, -1, reason);
 	else
 		end_job(c, j, JOB_FAILED, a->exit_code, reason);

@@ -20,6 +20,7 @@
 #include "controller/record/states.h"
 #include "controller/record/verdict.h"
 #include "controller/run/array.h"
+#include "controller/run/recover.h"
 #include "controller/share/alloc.h"
 #include "controller/share/cost.h"
 #include "controller/share/node_health.h"
@@ -39,7 +40,7 @@ static int is_replaceable(const struct cjob *j, enum reason_class cls)
 		culprit |= j->r.att->places[i].culprit || j->r.att->places[i].state == PLACE_LOST ||
 		           j->act->rt[i].vanished != NULL;
 	return class_is_infrastructure(cls) && culprit && !rec_any_rank_started(j->r.att) &&
-	       j->replacements < MAX_REPLACEMENTS && j->r.wanted != WANT_STOP;
+	       j->r.wanted != WANT_STOP;
 }
 
 void attempt_end(struct core *c, struct cjob *j, const struct verdict *v)
@@ -132,11 +133,15 @@ static uint64_t held_until(const struct cjob *j, uint64_t span_us)
 	return a->placed_us + (a->held_us < span_us ? span_us - a->held_us : 0);
 }
 
-/* Returns the boot time at which the time limit is reached; UINT64_MAX: no limit. The scheduler counts from
- * the placement, too. */
+/* Returns the boot time at which the time limit is reached; UINT64_MAX: no limit. All attempts count from
+ * their placement; so does the scheduler. */
 static uint64_t time_limit_at(const struct cjob *j)
 {
-	return j->act->max_runtime_us ? held_until(j, j->act->max_runtime_us) : UINT64_MAX;
+	const struct active *a = j->act;
+
+	if (!a->max_runtime_us)
+		return UINT64_MAX;
+	return held_until(j, a->max_runtime_us > a->before_us ? a->max_runtime_us - a->before_us : 0);
 }
 
 static int time_is_up(const struct core *c, const struct cjob *j, struct verdict *v)
@@ -344,7 +349,7 @@ static void review_kill(struct core *c, struct cjob *j)
 {
 	const struct attempt_rec *a = j->r.att;
 	uint64_t now = now_boot(c);
-	uint64_t margin = rec_launched(a) ? (uint64_t)j->act->grace_ms * 1000 + KILL_MARGIN_US : GIVE_UP_US;
+	uint64_t margin = rec_launched(a) ? (uint64_t)recover_grace_ms(j) * 1000 + KILL_MARGIN_US : GIVE_UP_US;
 	uint64_t at = j->act->kill_us ? j->act->kill_us + margin : j->act->end_us + FINISH_WAIT_US;
 
 	if (now < at) {
@@ -436,6 +441,8 @@ void job_review(struct core *c, struct cjob *j)
 	if (j->to_queue)
 		queue_loaded(c, j);
 	wait_review(c, j);
+	if (j->r.status == JOB_RECOVERING && !j->act)
+		recover_review(c, j);
 	if (!j->act || !j->r.att)
 		return;
 	switch (j->r.att->state) {

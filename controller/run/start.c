@@ -20,6 +20,7 @@
 #include "controller/record/states.h"
 #include "controller/run/checkpoints.h"
 #include "controller/run/job_token.h"
+#include "controller/run/recover.h"
 #include "controller/run/resolve.h"
 #include "controller/share/alloc.h"
 #include "controller/share/cost.h"
@@ -223,6 +224,7 @@ void start_attempt(struct core *c, struct cjob *j, const struct sched_decision *
 	sched_job_started(c->sched, j->r.id);
 	cost_begins(c, j, 0);
 	a->placed_us = now_boot(c);
+	a->before_us = j->r.held_us;
 	/* The secret is only in the attempt's row, never in an event. */
 	rec_set(&j->r.att->token, token);
 	a->rt = xcalloc(j->r.att->n_places, sizeof(*a->rt));
@@ -258,6 +260,8 @@ static struct wire_shared *gang_of(struct cjob *j, struct err *e)
 	json = spec_to_json(j->act->spec);
 	/* The order names the folder, and agents of the version before do not know the key. */
 	cJSON_DeleteItemFromObjectCaseSensitive(json, "checkpoint");
+	/* Restarts are hearthd's part, and agents of the version before do not know these keys. */
+	cJSON_DeleteItemFromObjectCaseSensitive(json, "retry");
 	g.spec = json_text(json);
 	cJSON_Delete(json);
 	for (uint32_t i = 0; i < a->n_places; i++) {
@@ -344,7 +348,7 @@ static void send_prepare(struct core *c, struct cjob *j, uint32_t place)
 	m.bundle_digest = xstrdup(j->r.bundle ? j->r.bundle : "");
 	add_resume(&m, act, place, a->n_places, p->node);
 	m.checkpoint_uri = xstrdup(act->spec->checkpoint_uri ? act->spec->checkpoint_uri : "");
-	m.skip_steps = xstrdup("");
+	m.skip_steps = xstrdup(a->skip_steps ? a->skip_steps : "");
 	m.url = xstrdup(c->cfg.url);
 	m.job_token = xstrdup(job_token);
 	m.gang = wire_share_again(gang);
@@ -360,7 +364,7 @@ static void send_kill(struct core *c, struct cjob *j, const struct cnode *n)
 	struct wm_kill m = {.job = j->r.id,
 	                    .attempt = a->number,
 	                    .epoch = a->epoch,
-	                    .grace_ms = j->act->grace_ms,
+	                    .grace_ms = recover_grace_ms(j),
 	                    .reason = (char *)(uintptr_t)(a->reason ? a->reason : "")};
 
 	hold_send(c, n, WM_KILL, &m);

@@ -12,7 +12,7 @@
 
 int job_stop(struct core *c, struct cjob *j, cJSON *d)
 {
-	if (j->r.status == JOB_QUEUED || j->r.status == JOB_HELD) {
+	if (j->r.status == JOB_QUEUED || j->r.status == JOB_HELD || (j->r.status == JOB_RECOVERING && !j->act)) {
 		alloc_unqueue(c, j);
 		json_add_str(d, "status", state_name(STATE_JOB, JOB_STOPPED));
 		job_post(c, j, EV_ENDED, d);

@@ -57,7 +57,8 @@ void alloc_open(struct core *c)
 /* Follows S-230. */
 uint64_t alloc_limit_s(const struct core *c, const struct cjob *j, const struct job_spec *spec)
 {
-	uint64_t s = max_runtime_s(c, j, spec) + (spec->grace_s ? spec->grace_s : c->cfg.default_grace_s);
+	uint64_t limit = max_runtime_s(c, j, spec), held = j->r.held_us / 1000000,
+	         s = (limit > held ? limit - held : 0) + (spec->grace_s ? spec->grace_s : c->cfg.default_grace_s);
 
 	return round_up_bits(s, LIMIT_BITS);
 }

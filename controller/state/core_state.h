@@ -14,8 +14,7 @@
 #include "controller/state/core_io.h"
 #include "scheduler/sched.h"
 
-#define NO_RANK          0xffffffffu
-#define MAX_REPLACEMENTS 3 /* of nodes that did not get ready, per job */
+#define NO_RANK 0xffffffffu
 
 struct array_rm;
 struct catalogue;

@@ -148,6 +148,8 @@ void job_settle(struct core *c, uint64_t id)
 		job_free(c, j);
 		return;
 	}
+	if (!j->act && j->r.status == JOB_RECOVERING) /* its next beginning follows from its last attempt */
+		return;
 	if (!j->act && c->io.job_row) {
 		free(j->spec);
 		free(j->run);

@@ -60,6 +60,7 @@ struct active { /* of a job whose attempt has not ended, not stored */
 	struct strv warnings;            /* of agents, that have an event */
 	uint64_t go_us, end_us, kill_us; /* boot; 0 = not yet */
 	uint64_t placed_us;              /* boot: of the placement, or when this controller loaded the attempt */
+	uint64_t before_us;              /* how long the attempts before it had their places */
 	uint64_t held_us;        /* how long it had its place at placed_us; 0: this controller placed it */
 	uint64_t max_runtime_us; /* 0 none */
 	uint64_t cost_end_us;    /* boot: it has cost all that it may; 0 no limit, or no price */
@@ -86,14 +87,14 @@ struct cjob {
 	uint64_t deadline_us;             /* boot; UINT64_MAX none */
 	uint64_t wait_end_us, wait_of_us; /* boot: when its longest wait is over; of the wait since that time */
 	uint32_t heap_at;                 /* 1-based; 0 = not in the heap */
-	uint8_t replacements;
-	uint32_t max_wait_s; /* in the queue; 0 none */
-	uint64_t spent_uusd; /* on attempts that have ended */
-	uint8_t to_queue;    /* loaded, or changed: the scheduler does not have it yet */
-	uint8_t typed;       /* queued: it asks for instance types */
-	uint64_t waited_us;  /* with alloc_queue_first: its wait before that one */
-	uint8_t goes_first;  /* queued: before all others of its priority */
-	uint8_t admitted;    /* of a member: its array lets it wait with the scheduler, or run */
+	uint64_t recover_us;              /* boot, of a job between two attempts: end of its back-off */
+	uint32_t max_wait_s;              /* in the queue; 0 none */
+	uint64_t spent_uusd;              /* on attempts that have ended */
+	uint8_t to_queue;                 /* loaded, or changed: the scheduler does not have it yet */
+	uint8_t typed;                    /* queued: it asks for instance types */
+	uint64_t waited_us;               /* with alloc_queue_first: its wait before that one */
+	uint8_t goes_first;               /* queued: before all others of its priority */
+	uint8_t admitted;                 /* of a member: its array lets it wait with the scheduler, or run */
 	uint8_t dirty_job, dirty_attempt, in_turn, touched, spec_saved, removed;
 	struct cjob *turn_next, *turn_prev, *touch_next, *touch_prev;
 	UT_hash_handle hh;

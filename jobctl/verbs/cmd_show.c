@@ -218,6 +218,27 @@ static void show_begin(const cJSON *attempt)
 	free(name);
 }
 
+/* Shows what followed the attempt, and what it cost: "then: goes on elsewhere from step 6; 12 steps are
+ * lost". */
+static void show_plan(const cJSON *attempt)
+{
+	const char *text = jtext(jget(attempt, "plan"), "text"), *skip = jtext(attempt, "skip_steps");
+	const cJSON *lost = jget(attempt, "lost_steps");
+	if (text && *text) {
+		char *safe = print_safe(text);
+		printf("    then: %s", safe);
+		if (cJSON_IsNumber(lost) && lost->valuedouble >= 0)
+			printf("; %.0f step%s lost", lost->valuedouble, lost->valuedouble == 1 ? " is" : "s are");
+		putchar('\n');
+		free(safe);
+	}
+	if (skip && *skip) {
+		char *safe = print_safe(skip);
+		printf("    leaves out steps %s\n", safe);
+		free(safe);
+	}
+}
+
 static void show_attempts(const cJSON *job)
 {
 	char usd[40];
@@ -246,6 +267,7 @@ static void show_attempts(const cJSON *job)
 			free(safe);
 			free(local);
 		}
+		show_plan(a);
 		show_phases(a);
 	}
 }

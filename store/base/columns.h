@@ -55,7 +55,16 @@
 	C(TEXT, begins, SAME) /* what its next attempt begins with (rec.h); "" what the specification says */ \
 	C(U64, ran_us, SAME) /* how long the programs of its attempts ran, of those whose program has ended */ \
 	C(U64, runs_since_us, SAME) /* since when the present attempt's program runs; 0: none runs */ \
-	C(NULLABLE, run_as, SAME) /* Unix account that runs it; NULL: the account with the owner's name */
+	C(NULLABLE, run_as, SAME) /* Unix account that runs it; NULL: the account with the owner's name */ \
+	C(U64, held_us, SAME) /* how long its ended attempts had their nodes */ \
+	C(U32, plan_attempts, SAME) /* restarts until now: struct plan_used, as the next ones */ \
+	C(U32, plan_capacity, SAME) \
+	C(U32, plan_rollbacks, SAME) \
+	C(U32, plan_stuck, SAME) \
+	C(U32, plan_unstarted, SAME) \
+	C(U64, plan_day_us, SAME) \
+	C(U64, plan_mark, SAME) \
+	C(TEXT, skip_steps, SAME) /* steps that its next attempt leaves out; "" none */
 
 #define ATTEMPT_TABLE(F, C) \
 	F(U64, job, KEY) \
@@ -78,7 +87,11 @@
 	C(TEXT, phases, MADE) /* JSON: [{name, started_us, ended_us}] */ \
 	C(U32, master_port, SAME) \
 	C(U64, price_uusd, SAME) /* an hour, millionths of a US dollar; 0 not known */ \
-	C(FILLED, account, SAME) /* who pays: QUEUE/@OWNER */
+	C(FILLED, account, SAME) /* who pays: QUEUE/@OWNER */ \
+	C(TEXT, evidence, SAME) /* JSON: what the outcome was judged by (rec.h); "" none */ \
+	C(TEXT, plan, SAME) /* JSON: what follows (rec.h); "" it ended as it should, or by request */ \
+	C(TEXT, skip_steps, SAME) /* steps that it leaves out, of all rollbacks before it; "" none */ \
+	C(I64, lost_steps, SAME) /* done, and to be done again by the next attempt; -1 not known */
 
 #define RANK_TABLE(F, C) \
 	F(U64, job, KEY) \

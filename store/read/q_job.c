@@ -104,6 +104,10 @@ static cJSON *attempt_json(const struct attempt_row *a)
 	add_code(o, "signal", a->signal);
 	add_code(o, "resumed_from_step", a->resumed_from_step);
 	json_add_str(o, "resumed_from", a->resumed_from && *a->resumed_from ? a->resumed_from : NULL);
+	cJSON_AddItemToObject(o, "evidence", json_of_text(a->evidence && *a->evidence ? a->evidence : NULL));
+	cJSON_AddItemToObject(o, "plan", json_of_text(a->plan && *a->plan ? a->plan : NULL));
+	json_add_str(o, "skip_steps", a->skip_steps && *a->skip_steps ? a->skip_steps : NULL);
+	add_code(o, "lost_steps", a->lost_steps);
 	cJSON_AddNullToObject(o, "pool");
 	cJSON_AddItemToObject(o, "phases", phases_json(a->phases));
 	cJSON_AddItemToObject(o, "placement", placement);

@@ -9,7 +9,7 @@ local_home
 field() { "$jobctl" show "$1" --json | jq -r "$2"; }
 state_is() { [ "$(field "$1" .status)" = "$2" ]; }
 spec() { # FILE JQ-PROGRAM: a small job, changed
-	jq -n '{name: "t", command: ["true"], launcher: "direct"} | '"${2:-.}" >"$1"
+	jq -n '{name: "t", command: ["true"], launcher: "direct", retry: {max_attempts: 0}} | '"${2:-.}" >"$1"
 }
 
 # --- nobody there ---------------------------------------------------------------------------------------------
@@ -251,8 +251,8 @@ rc 2 'resources.instance: unknown key; did you mean "instances"' "an unknown key
 spec bad.json '.nmae = 1 | .comand = 2 | .quue = 3'
 run submit bad.json
 is "$(grep -c 'unknown key' <<<"$ERR")" 3 "submit reports all mistakes together"
-spec bad.json '.retry = {max_attempts: 3}'
-rc 2 'retry.max_attempts: this key is reserved .* not built yet' "a key that is not built yet" submit bad.json
+spec bad.json '.objective = "cost"'
+rc 2 'objective: this key is reserved .* not built yet' "a key that is not built yet" submit bad.json
 spec bad.json '.source_dir = "nowhere"'
 rc 2 'source_dir: ./nowhere: No such file' "a missing source_dir" submit bad.json
 spec bad.json '.name = "../../etc"'

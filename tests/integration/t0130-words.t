@@ -9,7 +9,7 @@ local_home
 local_up --fake-gpus 2 || bail "no local cluster: $ERR"
 
 spec() { # FILE JQ-PROGRAM: a small job, changed
-	jq -n '{name: "t", command: ["true"], launcher: "direct"} | '"${2:-.}" >"$1"
+	jq -n '{name: "t", command: ["true"], launcher: "direct", retry: {max_attempts: 0}} | '"${2:-.}" >"$1"
 }
 
 # --- a sweep whose metric nobody reads --------------------------------------------------------------------------

@@ -42,7 +42,7 @@ started() { # pid and start time of every rank of the gangs, on all hosts
 }
 still() { is "$(started)" "$ranks" "$1: the same ranks run"; }
 submit() { # NAME LAUNCHER INSTANCES SCRIPT
-	printf '{"name": "%s", "command": ["/bin/sh", "-c", "%s"], "launcher": "%s", "resources": {"instances": %s}, "limits": {"grace_s": 1}}\n' "$1" "$4" "$2" "$3" >"$CLUSTER/$1.json"
+	printf '{"name": "%s", "command": ["/bin/sh", "-c", "%s"], "launcher": "%s", "resources": {"instances": %s}, "limits": {"grace_s": 1}, "retry": {"max_attempts": 0, "capacity": 0}}\n' "$1" "$4" "$2" "$3" >"$CLUSTER/$1.json"
 	hearth submit "$CLUSTER/$1.json"
 }
 upgrade_hearthd() {

@@ -69,7 +69,7 @@ refused 400 'mpi_options' "an option that takes the start out of Hearth's hands"
 refused 400 'metrics\[0\].regex' "a pattern that does not compile" "{$ok, \"metrics\": [{\"name\": \"a\", \"regex\": \"(\"}]}"
 refused 400 'inputs.train.uri' "a scheme that is none" "{$ok, \"inputs\": {\"train\": {\"uri\": \"gopher://x/y\"}}}"
 refused 404 'there is no job 1' "a wait for a job that is not there" "{$ok, \"after\": [1]}"
-refused 422 'retry.max_attempts' "what is reserved but not built" "{$ok, \"retry\": {\"max_attempts\": 3}}"
+refused 422 'objective' "what is reserved but not built" "{$ok, \"objective\": \"cost\"}"
 
 # --- names and paths ---------------------------------------------------------------------------------------------------------
 for name in ../../etc .. a/../b /etc/passwd; do refused 400 'name' "the name $name" "{$ok, \"name\": \"$name\"}"; done

@@ -20,7 +20,7 @@ S
 chmod +x "$CLUSTER/src/tick.sh"
 
 submit() { # NAME MEMBERS...
-	printf '{"name": "%s", "source_dir": "%s/src", "command": ["./tick.sh"], "launcher": "direct", "limits": {"grace_s": 1}, %s}\n' "$1" "$CLUSTER" "${*:2}" >"$CLUSTER/$1.json"
+	printf '{"name": "%s", "source_dir": "%s/src", "command": ["./tick.sh"], "launcher": "direct", "limits": {"grace_s": 1}, "retry": {"capacity": 0}, %s}\n' "$1" "$CLUSTER" "${*:2}" >"$CLUSTER/$1.json"
 	hearth submit "$CLUSTER/$1.json"
 }
 show() { hearth show "$1" --json | jq -r "$2"; }

@@ -19,7 +19,7 @@ at_end() {
 trap at_end EXIT
 cluster_hearth --slots 4 --min-uid 0 || bail "no cluster"
 submit() { # NAME COMMAND: id
-	printf '{"name": "%s", "launcher": "direct", "limits": {"grace_s": 1}, "command": ["/bin/sh", "-c", "%s"]%s}\n' "$1" "$2" "${3:-}" >"$CLUSTER/$1.json"
+	printf '{"name": "%s", "launcher": "direct", "limits": {"grace_s": 1}, "retry": {"max_attempts": 0}, "command": ["/bin/sh", "-c", "%s"]%s}\n' "$1" "$2" "${3:-}" >"$CLUSTER/$1.json"
 	hearth submit "$CLUSTER/$1.json"
 }
 show() { hearth show "$1" --json | jq -r "$2"; }
@@ -42,7 +42,7 @@ ok "the disk never came near its end (least $least KiB)" test "$least" -gt 1500
 like "$(events "$yes")" '"over_quota"' "its events say that its log is not whole"
 is "$(events "$yes" | grep -c '"over_quota"')" 1 "once"
 like "$(events "$yes")" 'the disk of hearthd is nearly full; hearthd stores its beginning and its newest part' "and why"
-printf '{"name": "daemons", "launcher": "direct", "limits": {"grace_s": 1}, "command": ["/bin/sh", "-c", "id -un; echo result >$SM_MODEL_DIR/result; exit 7"]}\n' >"$CLUSTER/daemons.json"
+printf '{"name": "daemons", "launcher": "direct", "limits": {"grace_s": 1}, "retry": {"max_attempts": 0}, "command": ["/bin/sh", "-c", "id -un; echo result >$SM_MODEL_DIR/result; exit 7"]}\n' >"$CLUSTER/daemons.json"
 chmod 644 "$CLUSTER/daemons.json"
 id=$(cluster_as daemon submit "$CLUSTER/daemons.json") || id=none
 ended "$id"

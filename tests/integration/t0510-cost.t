@@ -11,7 +11,7 @@ cluster_agent host2 --slots 4 --fake-gpus 4 --instance-type cabin --price 3.6 ||
 for host in $CLUSTER_HOSTS; do wait_until 30 cluster_node_up "$host" || bail "$host is not up"; done
 
 submit() { # NAME SHELL-COMMAND MEMBERS [OPTIONS...]
-	jq -n --arg n "$1" --arg c "$2" --argjson m "{$3}" '{name: $n, command: ["/bin/sh", "-c", $c], launcher: "direct"} + $m' >"$CLUSTER/$1.json"
+	jq -n --arg n "$1" --arg c "$2" --argjson m "{$3}" '{name: $n, command: ["/bin/sh", "-c", $c], launcher: "direct", retry: {max_attempts: 0}} + $m' >"$CLUSTER/$1.json"
 	hearth submit "${@:4}" "$CLUSTER/$1.json" 2>"$CLUSTER/said"
 }
 show() { hearth show "$1" --json | jq -r "$2"; }

@@ -8,7 +8,7 @@ why=$(cluster_can)
 cluster_up 2 && cluster_hearth --slots 4 || bail "no cluster"
 
 submit() { # NAME SHELL-COMMAND MEMBERS [OPTIONS...]
-	jq -n --arg n "$1" --arg c "$2" --argjson m "{$3}" '{name: $n, command: ["/bin/sh", "-c", $c], launcher: "direct"} + $m' >"$CLUSTER/$1.json"
+	jq -n --arg n "$1" --arg c "$2" --argjson m "{$3}" '{name: $n, command: ["/bin/sh", "-c", $c], launcher: "direct", retry: {max_attempts: 0}} + $m' >"$CLUSTER/$1.json"
 	hearth submit "${@:4}" "$CLUSTER/$1.json" 2>"$CLUSTER/said"
 }
 show() { hearth show "$1" --json | jq -r "$2"; }

@@ -77,8 +77,6 @@ static const char *const reserved[] = {
     "\"watch\": {\"loss\": \"loss\"}",
     "\"watch\": {\"on_hang\": \"restart\"}",
     "\"rules\": [{\"name\": \"x\"}]",
-    "\"retry\": {\"max_attempts\": 2}",
-    "\"retry\": {\"capacity\": 30}",
     "\"warm_pool\": {\"keep_alive_s\": 1800}",
     "\"warm_pool\": {\"preload\": [\"torch\"]}",
     "\"objective\": \"cost\"",
@@ -103,7 +101,7 @@ static void test_reserved(void)
 	}
 	spec_destroy(must_parse("{" CMD ", \"image\": null, \"scale\": {}, \"secrets\": [], \"checkpoint\": "
 	                        "{\"uri\": null, \"every_s\": null}, \"watch\": {},"
-	                        " \"rules\": [], \"retry\": {\"max_attempts\": 1, \"capacity\": null}, "
+	                        " \"rules\": [], \"retry\": {\"max_attempts\": null, \"capacity\": null}, "
 	                        "\"warm_pool\": {\"keep_alive_s\": 0, \"preload\": []},"
 	                        " \"preemptible\": true, \"after\": [], \"sweep\": null, \"array\": null, "
 	                        "\"limits\": {\"max_wait_s\": null,"
@@ -145,7 +143,7 @@ static void test_every_reserved_key(void)
 		       strstr(e.text, "not built yet"),
 		   "%s is refused by name", keys[i].path);
 	}
-	ok(seen > 20, "%zu keys are reserved", seen);
+	ok(seen > 10, "%zu keys are reserved", seen);
 }
 
 /* ---- the example of the contract ------------------------------------------------------------------- */
@@ -230,8 +228,8 @@ static void test_example(void)
 	snprintf(text, sizeof(text), "%s%s}", example, example_reserved);
 	s = spec_parse_list(text, strlen(text), &problems, &e);
 	ok(!s && e.code == ERR_UNSUPPORTED, "the whole example asks for what is not built");
-	ok(problems.n > 10 && problems.n <= 21, "the problems are listed one by one: %zu", problems.n);
-	for (size_t i = 0; i < 20 && i < problems.n; i++)
+	ok(problems.n > 5 && problems.n <= 20, "the problems are listed one by one: %zu", problems.n);
+	for (size_t i = 0; i < problems.n; i++)
 		all = all && strstr(problems.v[i], "not built yet");
 	ok(all, "each says so");
 	like(e.text, "more)", "the one error text says that there are more");

@@ -12,7 +12,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ONE "{\"name\": \"one\", \"command\": [\"/bin/x\"], \"launcher\": \"direct\"}"
+#define ONE                                                                                                  \
+	"{\"name\": \"one\", \"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"retry\": "                   \
+	"{\"max_attempts\": 0, \"capacity\": 0}}"
 
 /* Seconds in which the agents named beat once each. */
 static void beats(struct world *w, const char *names, int seconds)

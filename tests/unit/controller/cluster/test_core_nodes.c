@@ -11,7 +11,13 @@
 #define TWO                                                                                                  \
 	"{\"name\": \"two\", \"command\": [\"/bin/x\"], \"resources\": {\"instances\": 2, "                      \
 	"\"gpus_per_instance\": 1}}"
-#define ONE "{\"name\": \"one\", \"command\": [\"/bin/x\"], \"launcher\": \"direct\"}"
+#define ONE                                                                                                  \
+	"{\"name\": \"one\", \"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"retry\": "                   \
+	"{\"max_attempts\": 0}}"
+/* As it was before restarts: the first end of its ranks is the end of the job. */
+#define ONCE                                                                                                 \
+	"{\"name\": \"two\", \"command\": [\"/bin/x\"], \"resources\": {\"instances\": 2, "                      \
+	"\"gpus_per_instance\": 1}, \"retry\": {\"max_attempts\": 0, \"capacity\": 0}}"
 
 static int join(struct world *w, const char *token, const char *node, const char *csr)
 {
@@ -142,7 +148,7 @@ static void beats(struct world *w, const char *names, int seconds)
 
 static uint64_t run_two(struct world *w)
 {
-	uint64_t id = world_submit(w, TWO);
+	uint64_t id = world_submit(w, ONCE);
 
 	world_launch(w, "a", id, 1, LAUNCH_READY, 0, NULL);
 	world_launch(w, "b", id, 1, LAUNCH_READY, 0, NULL);

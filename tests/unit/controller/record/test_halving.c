@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CMD "\"command\": [\"/bin/x\"], \"launcher\": \"direct\""
+#define CMD                                                                                                  \
+	"\"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"retry\": {\"max_attempts\": 0, \"capacity\": 0}"
 
 /* ---- the rule ---- */
 

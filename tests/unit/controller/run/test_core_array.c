@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CMD "\"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"name\": \"s\""
+#define CMD                                                                                                  \
+	"\"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"name\": \"s\", \"retry\": {\"max_attempts\": "   \
+	"0, \"capacity\": 0}"
 
 static uint64_t submit(struct world *w, const char *members)
 {

@@ -9,7 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TWO "{\"name\": \"two\", \"command\": [\"/bin/x\"], \"resources\": {\"instances\": 2}}"
+#define TWO                                                                                                  \
+	"{\"name\": \"two\", \"command\": [\"/bin/x\"], \"resources\": {\"instances\": 2}, \"retry\": "          \
+	"{\"max_attempts\": 0, \"capacity\": 0}}"
 /* As Open MPI 4.1 says it. */
 #define BOX                                                                                                  \
 	"something before\n"                                                                                     \

@@ -9,7 +9,9 @@ static uint64_t submit(struct world *w, const char *after)
 {
 	char spec[300];
 
-	snprintf(spec, sizeof spec, "{\"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"after\": [%s]}",
+	snprintf(spec, sizeof spec,
+	         "{\"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"retry\": {\"max_attempts\": 0, "
+	         "\"capacity\": 0}, \"after\": [%s]}",
 	         after);
 	return world_submit(w, spec);
 }

@@ -1,0 +1,355 @@
+/*
+ * recover: see recover.h.
+ */
+#include "controller/run/recover.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/base/fault.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
+#include "common/base/strutil.h"
+#include "common/base/text.h"
+#include "common/base/xalloc.h"
+#include "controller/record/ckpt.h"
+#include "controller/record/plan.h"
+#include "controller/record/rec.h"
+#include "controller/record/states.h"
+#include "controller/run/array.h"
+#include "controller/run/attempt.h"
+#include "controller/run/resolve.h"
+#include "controller/share/alloc.h"
+#include "controller/state/core_state.h"
+#include "controller/state/turn.h"
+
+#define MAX_ROLLBACKS  3  /* of a job */
+#define EVIDENCE_NODES 16 /* lost nodes that the evidence names */
+
+/* ---- the plan -------------------------------------------------------------------------------- */
+
+static void add_lost(const struct attempt_rec *a, cJSON *o)
+{
+	cJSON *list = NULL;
+
+	for (uint32_t i = 0; i < a->n_places; i++) {
+		if (a->places[i].state != PLACE_LOST)
+			continue;
+		if (!list)
+			list = cJSON_AddArrayToObject(o, "lost");
+		if (cJSON_GetArraySize(list) < EVIDENCE_NODES)
+			cJSON_AddItemToArray(list, cJSON_CreateString(a->places[i].node));
+	}
+}
+
+/* Returns what the outcome was judged by: the first rank that failed with its last line, and lost nodes. */
+static cJSON *evidence_json(const struct attempt_rec *a, const struct recover_cause *why)
+{
+	cJSON *o = cJSON_CreateObject();
+
+	if (why->rank < a->n_ranks) {
+		const struct rank_rec *k = &a->ranks[why->rank];
+		TEXT(line);
+
+		json_add_u64(o, "rank", why->rank);
+		json_add_str(o, "node", a->places[k->place].node);
+		if (k->exit_code >= 0)
+			json_add_u64(o, "exit_code", (uint64_t)k->exit_code);
+		if (k->signal > 0)
+			json_add_u64(o, "signal", (uint64_t)k->signal);
+		if (k->oom)
+			cJSON_AddTrueToObject(o, "oom");
+		rank_last_line(k, &line);
+		if (!text_is_empty(&line))
+			json_add_str(o, "line", line.at);
+	}
+	add_lost(a, o);
+	return o;
+}
+
+static int is_node_to_blame(const struct attempt_rec *a)
+{
+	for (uint32_t i = 0; i < a->n_places; i++)
+		if (a->places[i].culprit || a->places[i].state == PLACE_LOST)
+			return 1;
+	return 0;
+}
+
+/* Returns 1 when other nodes would bring the same end: the job reached a limit that its specification has, or
+ * its inputs arrived steadily and yet too late (prepare_limit). */
+static int is_own_limit(const struct cjob *j, enum reason_class cls)
+{
+	const struct job_spec *s = j->act->spec;
+
+	if (cls == RC_STAGING)
+		return !rec_launched(j->r.att) && !is_node_to_blame(j->r.att);
+	return (cls == RC_OOM && s->memory_bytes) || (cls == RC_DISK && s->disk_bytes && rec_limited(j->r.att));
+}
+
+static uint64_t time_left_s(const struct core *c, const struct cjob *j)
+{
+	const struct active *a = j->act;
+	uint64_t held = a->before_us + a->held_us + (now_boot(c) - a->placed_us);
+
+	if (!a->max_runtime_us)
+		return UINT64_MAX;
+	return a->max_runtime_us > held ? (a->max_runtime_us - held) / 1000000 : 0;
+}
+
+/* Lists the nodes that the next attempt leaves out if it can: those that are lost or to blame, and the node
+ * of an unknown failure that a restart in place has not mended. */
+static cJSON *avoid_json(const struct attempt_rec *a, const struct recover_cause *why,
+                         enum plan_action action)
+{
+	cJSON *list = cJSON_CreateArray();
+	int blamed = action == PLAN_ELSEWHERE || action == PLAN_QUEUE;
+
+	for (uint32_t i = 0; i < a->n_places; i++) {
+		const struct place_rec *p = &a->places[i];
+
+		if (p->culprit || p->state == PLACE_LOST ||
+		    (blamed && why->rank < a->n_ranks && a->ranks[why->rank].place == i))
+			cJSON_AddItemToArray(list, cJSON_CreateString(p->node));
+	}
+	return list;
+}
+
+void recover_plan(struct core *c, struct cjob *j, const struct recover_cause *why, cJSON *d)
+{
+	const struct ckpt *newest = ckpt_newest(&j->r, INT64_MAX, NULL);
+	struct plan_in in = {.cls = why->cls,
+	                     .verdict = why->verdict,
+	                     .own_limit = is_own_limit(j, why->cls),
+	                     .ran = rec_any_rank_started(j->r.att),
+	                     .newest = newest ? newest->step : -1,
+	                     .target = newest ? newest->step : -1,
+	                     .now_us = now_real(c),
+	                     .left_s = time_left_s(c, j),
+	                     .max_rollbacks = MAX_ROLLBACKS,
+	                     .keys = j->act->spec->retry,
+	                     .used = rec_plan_used(&j->r)};
+	struct retry_plan p;
+	cJSON *o;
+
+	cJSON_AddItemToObject(d, "evidence", evidence_json(j->r.att, why));
+	if (j->r.wanted != WANT_NOTHING) /* what follows is the user's choice */
+		return;
+	plan_make(&in, &p);
+	o = cJSON_AddObjectToObject(d, "plan");
+	json_add_str(o, "action", plan_action_name(p.action));
+	if (plan_goes_on(p.action)) {
+		json_add_str(o, "budget", plan_budget_name(p.budget));
+		json_add_u64(o, "wait_s", p.wait_s);
+		if (p.step >= 0)
+			json_add_u64(o, "step", (uint64_t)p.step);
+		cJSON_AddItemToObject(o, "avoid", avoid_json(j->r.att, why, p.action));
+	}
+	json_add_str(o, "text", p.text);
+	json_add_str(d, "status", state_name(STATE_JOB, plan_goes_on(p.action) ? JOB_RECOVERING : JOB_STOPPING));
+}
+
+/* ---- questions ------------------------------------------------------------------------------- */
+
+int recover_goes_on(const struct cjob *j)
+{
+	const struct attempt_rec *a = j->r.att;
+
+	if (j->r.wanted != WANT_NOTHING)
+		return j->r.wanted == WANT_REQUEUE;
+	return j->r.status == JOB_RECOVERING && (a->outcome == OUT_FAILED || a->outcome == OUT_LOST) &&
+	       plan_goes_on(rec_plan_action(a));
+}
+
+void recover_say(const struct cjob *j, struct text *out)
+{
+	const struct attempt_rec *a = j->r.att;
+	cJSON *plan = a->plan ? cJSON_Parse(a->plan) : NULL;
+	const char *text = json_str_or(plan, "text", "");
+
+	text_add(out, "attempt %u ended: %.600s", a->number, a->reason ? a->reason : "no reason is known");
+	if (*text && j->r.wanted == WANT_NOTHING)
+		text_add(out, "; %s", text);
+	cJSON_Delete(plan);
+}
+
+void recover_why(const struct core *c, const struct cjob *j, struct text *out)
+{
+	uint64_t now = now_boot(c), left = j->recover_us > now ? j->recover_us - now : 0;
+	char span[40];
+
+	recover_say(j, out);
+	text_add(out, ": in %s", str_duration((left + 999999) / 1000000, span, sizeof(span)));
+}
+
+/* A user's stop, and limits that a program can prepare for, leave the ranks their time to save. Ranks that
+ * lost a peer have nothing to save: they would only wait for it. */
+uint32_t recover_grace_ms(const struct cjob *j)
+{
+	switch (j->r.att->cls) {
+	case RC_NONE:
+	case RC_STOPPED:
+	case RC_TIMEOUT:
+	case RC_COST:
+		return j->act->grace_ms;
+	default:
+		return j->r.wanted == WANT_NOTHING ? 0 : j->act->grace_ms;
+	}
+}
+
+static void avoid_node(struct cjob *j, const char *node)
+{
+	if (!j->avoid)
+		j->avoid = xcalloc(1, sizeof(*j->avoid));
+	for (size_t i = 0; i < j->avoid->n; i++)
+		if (strcmp(j->avoid->v[i], node) == 0)
+			return;
+	strv_add(j->avoid, node);
+}
+
+void recover_learn(struct cjob *j, const struct attempt_rec *a)
+{
+	cJSON *plan = a->plan ? cJSON_Parse(a->plan) : NULL;
+	const cJSON *v;
+
+	cJSON_ArrayForEach (v, cJSON_GetObjectItemCaseSensitive(plan, "avoid"))
+		if (cJSON_IsString(v))
+			avoid_node(j, v->valuestring);
+	cJSON_Delete(plan);
+	/* Attempts of earlier versions have no plan. */
+	for (uint32_t i = 0; !a->plan && a->outcome != OUT_STOPPED && i < a->n_places; i++)
+		if ((a->places[i].culprit || a->places[i].state == PLACE_LOST) && !rec_any_rank_started(a))
+			avoid_node(j, a->places[i].node);
+}
+
+/* ---- back to the queue ----------------------------------------------------------------------- */
+
+/* Holds the job. A node that did not confirm the end of a launch may still run ranks, and two attempts at
+ * once would spoil each other's files. Only a person can know. */
+static void wait_for_word(struct core *c, struct cjob *j, const char *node, const struct err *lost)
+{
+	cJSON *d = cJSON_CreateObject();
+	char bytes[2 * TEXT_SIZE], ref[REC_REF_SIZE];
+	struct text reason = text_on(bytes, sizeof(bytes));
+
+	text_add(&reason,
+	         "node %s has not confirmed that attempt %u is over there; release the job when nothing "
+	         "of it runs any more",
+	         node, j->r.attempts);
+
+	if (lost) { /* the requested beginning is missing, too */
+		text_add(&reason, ": it then ");
+		begins_say(c, j, j->r.begins, &reason);
+		text_add(&reason, ", for %.900s; jobctl requeue %s --from STEP takes another", lost->text,
+		         rec_ref(&j->r, ref));
+	}
+	json_add_str(d, "status", state_name(STATE_JOB, JOB_HELD));
+	json_add_str(d, "reason", reason.at);
+	job_post(c, j, EV_HELD, d);
+}
+
+/* Holds the job: the requested beginning is missing, and hearthd does not choose another one. */
+static void wait_for_choice(struct core *c, struct cjob *j, const struct err *why)
+{
+	cJSON *d = cJSON_CreateObject();
+	char ref[REC_REF_SIZE];
+	TEXT(reason);
+
+	text_add(&reason, "%.900s; jobctl requeue %s --from STEP takes another", why->text, rec_ref(&j->r, ref));
+	json_add_str(d, "status", state_name(STATE_JOB, JOB_HELD));
+	json_add_str(d, "reason", reason.at);
+	job_post(c, j, EV_HELD, d);
+}
+
+/* Adds why the job waits again, and its next beginning. */
+static void requeue_reason(struct core *c, const struct cjob *j, const char *begins, int lost,
+                           struct text *out)
+{
+	const struct attempt_rec *a = j->r.att;
+
+	if (j->r.wanted == WANT_REQUEUE)
+		text_add(out, "%s%.900s", a->reason && strncmp(a->reason, "requeued", 8) == 0 ? "" : "requeued: ",
+		         a->reason ? a->reason : "by its owner");
+	else if (begins)
+		text_add(out, "attempt %u ended: %.600s", a->number, a->reason ? a->reason : "no reason is known");
+	else
+		recover_say(j, out);
+	if (!lost && (begins || (j->r.begins && j->r.wanted == WANT_REQUEUE))) {
+		text_add(out, "; ");
+		begins_say(c, j, begins, out);
+		if (j->r.wanted != WANT_REQUEUE)
+			text_add(out, "%s", plan_place_text(rec_plan_action(a)));
+	}
+}
+
+static void requeue_job(struct core *c, struct cjob *j, const struct job_spec *spec)
+{
+	const struct attempt_rec *a = j->r.att;
+	const char *open = NULL;
+	char bytes[2 * TEXT_SIZE], *begins;
+	struct text reason = text_on(bytes, sizeof(bytes));
+	cJSON *d = cJSON_CreateObject();
+	struct err why, other;
+	int lost = begins_settle(c, j, j->r.begins, &begins, &why) < 0 && !FAULT("mistake.no_hold");
+
+	/* A release without another choice loses nothing. */
+	if (lost && begins_settle(c, j, NULL, &begins, &other) < 0)
+		begins = NULL;
+
+	requeue_reason(c, j, begins, lost, &reason);
+	for (uint32_t i = 0; i < a->n_places; i++)
+		if (a->places[i].unconfirmed && rec_launched(a))
+			open = a->places[i].node;
+	json_add_str(d, "reason", reason.at);
+	if (begins)
+		json_add_str(d, "begins", begins);
+	free(begins);
+	if (job_post(c, j, EV_REQUEUED, d) < 0)
+		return;
+	if (open)
+		wait_for_word(c, j, open, lost ? &why : NULL);
+	else if (lost)
+		wait_for_choice(c, j, &why);
+	else
+		array_queue(c, j, spec);
+}
+
+static void requeue_waiting(struct core *c, struct cjob *j)
+{
+	struct err e;
+	struct job_spec *s = job_parse_spec(c, j, &e);
+
+	if (s)
+		requeue_job(c, j, s);
+	else
+		log_error("event=spec_refused job=%" PRIu64 " text=\"%s\"", j->r.id, e.text);
+	spec_destroy(s);
+}
+
+/* Returns the time by the wall clock until the next attempt may begin. A wall clock that was set back adds
+ * nothing. */
+static uint64_t backoff_us(const struct core *c, const struct attempt_rec *a)
+{
+	cJSON *plan = a->plan ? cJSON_Parse(a->plan) : NULL;
+	uint64_t wait = json_whole(plan, "wait_s", 0) * 1000000, now = now_real(c),
+	         since = now > a->ended_us ? now - a->ended_us : 0;
+
+	cJSON_Delete(plan);
+	return wait > since ? wait - since : 0;
+}
+
+void recover_begin(struct core *c, struct cjob *j)
+{
+	recover_learn(j, j->r.att);
+	alloc_unqueue(c, j);
+	j->recover_us = now_boot(c) + (j->r.wanted == WANT_NOTHING ? backoff_us(c, j->r.att) : 0);
+}
+
+void recover_review(struct core *c, struct cjob *j)
+{
+	if (j->act || !j->r.att || j->r.att->state != ATT_ENDED)
+		return;
+	if (j->r.wanted == WANT_NOTHING && now_boot(c) < j->recover_us)
+		job_deadline(c, j, j->recover_us);
+	else
+		requeue_waiting(c, j);
+}

@@ -1,0 +1,41 @@
+/*
+ * recover: carries out the plan that follows the end of an attempt (record/plan.h).
+ *
+ *   outcome decided -> recover_plan: evidence and plan go into the event `outcome` -> outputs are collected
+ * -> recover_begin: the back-off -> recover_review: the job waits for nodes again
+ *
+ * Between the end of an attempt and its return to the queue a job is `recovering` without an attempt that
+ * goes on. Its record has all that a new hearthd needs to continue there.
+ */
+#ifndef HEARTH_CONTROLLER_RUN_RECOVER_H
+#define HEARTH_CONTROLLER_RUN_RECOVER_H
+
+#include "common/base/text.h"
+#include "controller/state/jobs.h"
+
+/* Why an attempt ended, as decide_outcome found it. */
+struct recover_cause {
+	enum outcome outcome;
+	enum reason_class cls;
+	enum line_verdict verdict; /* of the line that names the cause; VERDICT_UNKNOWN none */
+	uint32_t rank;             /* the first that failed, or NO_RANK */
+};
+
+/* Makes the plan, and adds evidence, plan and the job's status to the event `outcome`. */
+void recover_plan(struct core *c, struct cjob *j, const struct recover_cause *why, cJSON *d);
+/* 1: another attempt follows the present one. */
+int recover_goes_on(const struct cjob *j);
+/* Adds how the attempt ended and what follows, in words: "attempt 1 ended: ...; starts again elsewhere". */
+void recover_say(const struct cjob *j, struct text *out);
+/* The same for a job in its back-off, with the time that is left of it. */
+void recover_why(const struct core *c, const struct cjob *j, struct text *out);
+/* The attempt has ended and another one follows: begins the back-off; recover_review ends it. */
+void recover_begin(struct core *c, struct cjob *j);
+/* Queues a job whose back-off is over, or whose owner wants no back-off. */
+void recover_review(struct core *c, struct cjob *j);
+/* At load: notes the nodes that the attempt's plan avoids. */
+void recover_learn(struct cjob *j, const struct attempt_rec *a);
+/* Milliseconds between TERM and KILL for the ranks of an attempt that ends. */
+uint32_t recover_grace_ms(const struct cjob *j);
+
+#endif

@@ -1,0 +1,182 @@
+/* What follows a failure: restarts, their back-off, and what ends them, over restarts of the controller. */
+#include "store/read/query.h"
+#include "tests/lib/tap.h"
+#include "tests/lib/world.h"
+#include <stdio.h>
+#include <string.h>
+
+#define ONE                                                                                                  \
+	"{\"name\": \"one\", \"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"limits\": "                  \
+	"{\"max_runtime_s\": 60}}"
+#define TWO                                                                                                  \
+	"{\"name\": \"two\", \"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"resources\": "               \
+	"{\"instances\": 2, "                                                                                    \
+	"\"gpus_per_instance\": 1}}"
+#define SECOND 1000000ull
+
+static void pass(struct world *w, unsigned seconds)
+{
+	while (seconds--) {
+		world_beat(w, "a");
+		world_advance(w, SECOND);
+	}
+}
+
+static void begin(struct world *w, uint64_t id, uint32_t attempt)
+{
+	world_launch(w, "a", id, attempt, LAUNCH_READY, 0, NULL);
+	world_rank(w, "a", id, attempt, 0, PS_RUNNING, 0, 0, NULL);
+}
+
+static void fail(struct world *w, uint64_t id, uint32_t attempt, uint32_t code)
+{
+	world_rank(w, "a", id, attempt, 0, PS_EXITED, code, 0, "Traceback\nit broke\n");
+	world_launch(w, "a", id, attempt, LAUNCH_ENDED, 0, NULL);
+	world_launch(w, "a", id, attempt, LAUNCH_CLEANED, 0, NULL);
+}
+
+/* A text of an attempt's plan or evidence, as the API shows it. */
+static const char *attempt_text(struct world *w, uint64_t id, uint32_t number, const char *object,
+                                const char *key)
+{
+	static char text[600];
+	cJSON *list = store_attempts_json(w->reader, id, NULL), *a;
+
+	text[0] = '\0';
+	cJSON_ArrayForEach (a, list) {
+		const cJSON *n = cJSON_GetObjectItemCaseSensitive(a, "number"),
+		            *o = cJSON_GetObjectItemCaseSensitive(a, object);
+		const char *v = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, key));
+
+		if (cJSON_IsNumber(n) && n->valueint == (int)number && v)
+			snprintf(text, sizeof text, "%s", v);
+	}
+	cJSON_Delete(list);
+	return text;
+}
+
+static void test_unknown(void)
+{
+	struct world *w = world_create(31);
+	uint64_t id;
+
+	world_agent_up(w, "a", 1, 4);
+	id = world_submit(w, ONE);
+	begin(w, id, 1);
+	fail(w, id, 1, 3);
+	is_str(world_status(w, id), "starting", "an unknown end: the first restart comes at once");
+	is_str(attempt_text(w, id, 1, "plan", "action"), "in_place", "the plan is on record");
+	is_str(attempt_text(w, id, 1, "plan", "budget"), "max_attempts", "with what it is counted in");
+	is_str(attempt_text(w, id, 1, "evidence", "line"), "it broke", "the evidence has the last line");
+	begin(w, id, 2);
+	fail(w, id, 2, 3);
+	is_str(world_status(w, id), "recovering", "the second one has a back-off");
+	like(world_reason(w, id), "exited with code 3", "the reason is that of the attempt");
+	is_str(attempt_text(w, id, 2, "plan", "action"), "elsewhere", "the second one goes elsewhere");
+	pass(w, 9);
+	is_str(world_status(w, id), "recovering", "for 10 s");
+	world_restart(w);
+	world_agent_up(w, "a", 1, 4);
+	is_str(world_status(w, id), "recovering", "also over a restart of hearthd");
+	pass(w, 1);
+	is_str(world_status(w, id), "starting", "then it starts, where it can");
+	begin(w, id, 3);
+	fail(w, id, 3, 3);
+	pass(w, 21);
+	begin(w, id, 4);
+	fail(w, id, 4, 3);
+	is_str(world_status(w, id), "failed", "the third restart was the last one");
+	like(world_reason(w, id), "retry.max_attempts (3) is used up", "the reason names the key");
+	world_end_well(w);
+}
+
+static void test_user(void)
+{
+	struct world *w = world_create(32);
+	uint64_t id;
+
+	world_agent_up(w, "a", 1, 4);
+	id = world_submit(w, ONE);
+	begin(w, id, 1);
+	fail(w, id, 1, 3);
+	begin(w, id, 2);
+	fail(w, id, 2, 3);
+	is_str(world_status(w, id), "recovering", "between two attempts");
+	world_request(w, REQ_WHY, id, NULL, "{}");
+	like(world_text(w, "text"), "exited with code 3", "why says what ended the attempt");
+	like(world_text(w, "text"), "starts again elsewhere after 10s", "and what follows");
+	world_request(w, REQ_REQUEUE, id, NULL, "{}");
+	is_str(world_status(w, id), "starting", "a requeue ends the back-off");
+	begin(w, id, 3);
+	fail(w, id, 3, 3);
+	is_str(world_status(w, id), "recovering", "the next one");
+	world_request(w, REQ_STOP, id, NULL, "{}");
+	is_str(world_status(w, id), "stopped", "a stop ends the job at once");
+	world_end_well(w);
+}
+
+/* 60 s for all attempts; the waits between them do not count. */
+static void test_time_limit(void)
+{
+	struct world *w = world_create(33);
+	uint64_t id;
+
+	world_agent_up(w, "a", 1, 4);
+	id = world_submit(w, ONE);
+	begin(w, id, 1);
+	pass(w, 25);
+	fail(w, id, 1, 3);
+	begin(w, id, 2);
+	pass(w, 25);
+	fail(w, id, 2, 3);
+	pass(w, 11);
+	is_str(world_status(w, id), "starting", "the third attempt");
+	begin(w, id, 3);
+	pass(w, 7);
+	is_str(world_status(w, id), "running", "58 s of 60");
+	pass(w, 3);
+	is_str(world_status(w, id), "stopping", "the sum of all attempts reached the time limit");
+	like(world_reason(w, id), "time limit of 1m", "which the reason names");
+	fail(w, id, 3, 3);
+	is_str(world_status(w, id), "failed", "no restart follows");
+	world_end_well(w);
+}
+
+static void test_node_lost(void)
+{
+	struct world *w = world_create(34);
+	struct sent *s;
+	uint64_t id, session;
+
+	world_agent_up(w, "a", 1, 4);
+	session = world_agent_up(w, "b", 1, 4);
+	world_agent_up(w, "c", 1, 4);
+	id = world_submit(w, TWO);
+	world_launch(w, "a", id, 1, LAUNCH_READY, 0, NULL);
+	world_launch(w, "b", id, 1, LAUNCH_READY, 0, NULL);
+	world_rank(w, "a", id, 1, 0, PS_RUNNING, 0, 0, NULL);
+	world_rank(w, "b", id, 1, 1, PS_RUNNING, 0, 0, NULL);
+	core_agent_down(w->core, "b", session, "reset by peer");
+	world_turn(w);
+	is_int(world_request(w, REQ_NODE_LOST, 0, "b", "{}"), 200, "a node is lost");
+	s = world_sent(w, "a", WM_KILL);
+	ok(s && !((struct wm_kill *)s->msg)->grace_ms, "a rank that lost a peer gets no grace");
+	sent_free(s);
+	world_rank(w, "a", id, 1, 0, PS_EXITED, 0, 9, "");
+	world_launch(w, "a", id, 1, LAUNCH_ENDED, 0, NULL);
+	is_str(world_status(w, id), "recovering", "a lost node: another attempt follows");
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	is_str(world_status(w, id), "starting", "it starts at once");
+	is_int(world_count(w, "c", WM_PREPARE), 1, "on another node");
+	is_str(attempt_text(w, id, 1, "plan", "budget"), "capacity", "counted as a fault of a node");
+	world_end_well(w);
+}
+
+int main(void)
+{
+	test_unknown();
+	test_user();
+	test_time_limit();
+	test_node_lost();
+	return tap_done();
+}
