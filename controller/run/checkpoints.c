@@ -227,6 +227,17 @@ void checkpoint_not_restored(struct core *c, struct cjob *j, const char *node, c
 	free(why);
 }
 
+int checkpoint_is_torn(const struct cjob *j)
+{
+	const struct beginning *b = &j->act->begin;
+	const struct ckpt *k = b->ckpt && b->job == j->r.id ? ckpt_find(&j->r, b->ckpt->number) : NULL;
+
+	for (uint32_t i = 0; k && i < k->n_parts; i++)
+		if (k->parts[i].state == CKPT_TORN)
+			return 1;
+	return 0;
+}
+
 /* ---- retention ------------------------------------------------------------------------------- */
 
 static const struct place_rec *place_of_node(const struct attempt_rec *a, const char *node)

@@ -18,6 +18,7 @@
 #include "controller/record/states.h"
 #include "controller/run/array.h"
 #include "controller/run/attempt.h"
+#include "controller/run/checkpoints.h"
 #include "controller/run/resolve.h"
 #include "controller/share/alloc.h"
 #include "controller/state/core_state.h"
@@ -82,7 +83,7 @@ static int is_own_limit(const struct cjob *j, enum reason_class cls)
 	const struct job_spec *s = j->act->spec;
 
 	if (cls == RC_STAGING)
-		return !rec_launched(j->r.att) && !is_node_to_blame(j->r.att);
+		return !rec_launched(j->r.att) && !is_node_to_blame(j->r.att) && !checkpoint_is_torn(j);
 	return (cls == RC_OOM && s->memory_bytes) || (cls == RC_DISK && s->disk_bytes && rec_limited(j->r.att));
 }
 
