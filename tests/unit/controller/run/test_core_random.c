@@ -21,11 +21,21 @@ struct run {
 	uint64_t seq;
 	uint8_t ended[JOBS_MAX]; /* an end was shown */
 	char rank_seen[JOBS_MAX][64];
-	uint64_t last_job, n_attempts;
+	uint8_t repeats[JOBS_MAX]; /* restarts after unknown ends */
+	uint64_t last_job, n_attempts, n_restarts;
 	const char *bad;
 };
 
 static struct run *present;
+
+static void count_restart(struct run *r, uint64_t job, const cJSON *plan)
+{
+	const char *budget = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(plan, "budget"));
+
+	r->n_restarts += budget != NULL;
+	if (budget && strcmp(budget, "max_attempts") == 0 && ++r->repeats[job] > 3)
+		r->bad = "a job got more restarts than retry.max_attempts";
+}
 
 static void on_event(struct world *w, const struct event_row *ev, void *arg)
 {
@@ -43,6 +53,8 @@ static void on_event(struct world *w, const struct event_row *ev, void *arg)
 		} else if (r->ended[ev->job] && strcmp(ev->type, "changed") != 0 && strcmp(ev->type, "rung") != 0) {
 			r->bad = "something happened to a job that had ended";
 		}
+		if (strcmp(ev->type, "outcome") == 0)
+			count_restart(r, ev->job, cJSON_GetObjectItemCaseSensitive(d, "plan"));
 		if (strcmp(ev->type, "placed") == 0)
 			memset(r->rank_seen[ev->job], 0, sizeof r->rank_seen[0]);
 		if (strcmp(ev->type, "rank_exited") == 0 && cJSON_IsNumber(rank) && rank->valueint < 64)
@@ -334,9 +346,9 @@ static void one(uint64_t seed, int steps)
 		calm(r);
 	if (!r->bad)
 		last_check(r);
-	if (!ok(!r->bad, "seed %llu: %llu jobs, %llu attempts, %llu commits", (unsigned long long)seed,
-	        (unsigned long long)r->last_job, (unsigned long long)r->n_attempts,
-	        (unsigned long long)r->w->n_commits))
+	if (!ok(!r->bad, "seed %llu: %llu jobs, %llu attempts, %llu restarts, %llu commits",
+	        (unsigned long long)seed, (unsigned long long)r->last_job, (unsigned long long)r->n_attempts,
+	        (unsigned long long)r->n_restarts, (unsigned long long)r->w->n_commits))
 		tap_diag("seed %llu: %s", (unsigned long long)seed, r->bad);
 	sim_fini(&r->sim);
 	world_destroy(r->w);
