@@ -531,7 +531,7 @@ static void test_completion(void)
 	complete("jobctl --json ev", "events ");
 	complete("jobctl --url http://x ev", "events ");
 	complete("jobctl --u", "--url ");
-	complete("jobctl node ", "drain resume lost rm ");
+	complete("jobctl node ", "drain resume spare lost rm ");
 	complete("jobctl node d", "drain ");
 	complete("jobctl submit ", ":files ");
 	complete("jobctl submit --d", "--dry-run ");

@@ -183,13 +183,26 @@ static void test_newer(void)
 static void test_older(void)
 {
 	cleanup_free char *plan = below(14, "plan"), *text = NULL;
+	struct buf in, old;
+	struct wire_frame f;
+	struct err e;
 	size_t n = 0;
+	void *m;
 
 	run_job(14);
 	agent_dies();
-	if (fs_read_file(plan, 1 << 20, &text, &n, NULL) < 0 || n < 7)
+	if (fs_read_file(plan, 1 << 20, &text, &n, NULL) < 0)
 		tap_bail("no plan");
-	write_to(14, "plan", text, n - 7);
+	buf_view(&in, text, n);
+	buf_init(&old, 1 << 20);
+	if (wire_header_any(buf_head(&in), &f, &e) < 0 ||
+	    wire_decode_at(wire_layout(WIRE_ALL, WM_PREPARE), WM_PREPARE, buf_head(&in) + WIRE_HEADER_SIZE, f.n,
+	                   &m, &e) < 0 ||
+	    wire_encode_at(WIRE_OLDEST, WM_PREPARE, m, 0, &old, &e) < 0)
+		tap_bail("the plan: %s", e.text);
+	write_to(14, "plan", (const char *)buf_head(&old), buf_left(&old));
+	wire_free(WM_PREPARE, m);
+	buf_fini(&old);
 	next_agent();
 	is_int(a->launch ? a->launch->state : 0, LAUNCH_RUNNING, "a plan without a version is gone on with");
 	ctl_kill(a, 14, 1, 1, 0);

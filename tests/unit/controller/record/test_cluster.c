@@ -309,12 +309,13 @@ static void test_refused(void)
 		is_str(err.text, says, "is refused with the reason");
 	}
 	for (int t = EV_JOINED; t < N_EVENT_TYPE; t++) {
-		if (t == EV_INCARNATION)
+		if (t == EV_INCARNATION || t == EV_FAILURE_PATTERNS)
 			continue;
 		is_int(cluster_apply(&c, (enum event_type)t, 5, none, &err), -1, event_name((enum event_type)t));
 		is_str(err.text, "it has no name", "is refused without a name");
 	}
 	is_int(cluster_apply(&c, EV_INCARNATION, 5, none, &err), 0, "an event without a record needs no name");
+	is_int(cluster_apply(&c, EV_FAILURE_PATTERNS, 5, none, &err), 0, "nor does this one");
 	is_int(cluster_apply(&c, EV_SUBMITTED, 5, named, &err), -1, "an event of a job is refused");
 	cluster_changes(&c, add_change, said);
 	after = records_text(&c);

@@ -119,7 +119,7 @@ static void test_spoiled_cluster(void)
 	     "a has events and no row"},
 	    {"INSERT INTO node SELECT id + 100, 'y', address, state, reason, cert_fingerprint, inventory, "
 	     "joined_us, "
-	     "seen_us, drain FROM node WHERE name = 'a'",
+	     "seen_us, drain, spare FROM node WHERE name = 'a'",
 	     "DELETE FROM node WHERE name = 'y'", "no event tells of it"},
 	    {"UPDATE token SET owner = 'eve'", "UPDATE token SET owner = 'ada'", "by \"eve\""},
 	    {"UPDATE token SET expires_us = expires_us + 3600000000",
