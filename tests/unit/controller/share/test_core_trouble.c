@@ -126,9 +126,9 @@ static void test_trusted(void)
 	core_end_turn(w->core); /* the scheduler is told at its end */
 	is_int((int)n->sched_health, 1, "doubted");
 	for (int i = 0; i < 6 * 12; i++) { /* six hours */
-		world_beat(w, "a");
-		world_beat(w, "b");
 		world_advance(w, 300000000);
+		world_beat(w, "a"); /* heard again: not suspect when the job comes */
+		world_beat(w, "b");
 	}
 	is_int(doubt(w, "a"), 0, "six hours later it is trusted");
 	job = submit(w);
