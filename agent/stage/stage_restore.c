@@ -31,8 +31,9 @@ static uint64_t find_held(const struct stage *s, const char *digest)
 	cleanup_free char *dir = held_dir(s->env, s->restore.local);
 	struct keep_index x = {0};
 	uint64_t seq = 0;
+	struct err e;
 
-	if (strchr(s->restore.local, '/') || keep_index_load(&x, dir, NULL) < 0)
+	if (strchr(s->restore.local, '/') || keep_index_load(&x, dir, &e) < 0)
 		return 0;
 	for (size_t i = 0; i < x.n; i++)
 		if (strcmp(x.v[i].digest, digest) == 0)

@@ -78,10 +78,11 @@ static const char *closed_word(const struct cnode *n)
 		return "drained";
 	if (n->r.state != NODE_UP)
 		return state_name(STATE_NODE, (int)n->r.state);
-	return !n->connected      ? "not connected"
-	       : node_outdated(n) ? "upgrade its agent"
-	       : n->stale         ? "ending old launches"
-	                          : "connecting";
+	return !n->connected         ? "not connected"
+	       : node_outdated(n)    ? "upgrade its agent"
+	       : n->stale            ? "ending old launches"
+	       : n->suspect_since_us ? "suspect"
+	                             : "connecting";
 }
 
 /* Returns the reason that an administrator gave; NULL: none, or only the word "drained". */

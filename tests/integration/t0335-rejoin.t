@@ -16,7 +16,7 @@ agent() { # HOST ARGS...: as cluster_agent, but the test says which token
 }
 ranks_on() { cluster_in "$1" pgrep -cf 'sleep 6789' || :; }
 
-printf '{"name": "long", "command": ["sleep", "6789"], "launcher": "direct", "resources": {"instances": 2}, "limits": {"grace_s": 1}}\n' >"$CLUSTER/long.json"
+printf '{"name": "long", "command": ["sleep", "6789"], "launcher": "direct", "resources": {"instances": 2}, "retry": {"capacity": 0}, "limits": {"grace_s": 1}}\n' >"$CLUSTER/long.json"
 id=$(hearth submit "$CLUSTER/long.json")
 wait_until 60 eval "[ \"\$(show $id .status)\" = running ]"
 wait_until 30 eval '[ "$(ranks_on host2)" = 1 ]'
@@ -55,7 +55,7 @@ hearth wait "$id" --timeout 60 >/dev/null
 is "$(show "$id" .status)" completed "a job runs on both nodes"
 
 # --- removed while it is away, and started with a new token at once ------------------------------------------------------------
-printf '{"name": "one", "command": ["sleep", "6789"], "launcher": "direct", "resources": {"instances": 2}, "limits": {"grace_s": 1}}\n' >"$CLUSTER/one.json"
+printf '{"name": "one", "command": ["sleep", "6789"], "launcher": "direct", "resources": {"instances": 2}, "retry": {"capacity": 0}, "limits": {"grace_s": 1}}\n' >"$CLUSTER/one.json"
 id=$(hearth submit "$CLUSTER/one.json")
 wait_until 60 eval '[ "$(ranks_on host2)" = 1 ]'
 cluster_signal agent-host2 KILL

@@ -55,7 +55,7 @@ cluster_spawn head serve /usr/bin/python3 "$CLUSTER/serve.py" "$CLUSTER/www"
 wait_until 10 grep -q up "$CLUSTER/serve.log"
 
 submit() { # NAME MEMBERS...
-	printf '{"name": "%s", "launcher": "direct", "retry": {"capacity": 0}, %s}\n' "$1" "${*:2}" >"$CLUSTER/$1.json"
+	printf '{"name": "%s", "launcher": "direct", "retry": {"capacity": 1}, %s}\n' "$1" "${*:2}" >"$CLUSTER/$1.json"
 	hearth submit "$CLUSTER/$1.json"
 }
 show() { hearth show "$1" --json | jq -r "$2"; }

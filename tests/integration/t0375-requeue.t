@@ -85,7 +85,8 @@ ok "it grows while it runs" wait_until 60 eval 'hearth ls --json --all name:trai
 is "$(began "$job" 5)" "attempt 5 from step 3: step 3 of attempt 1; has 3" "from there"
 hearth requeue "$job" >/dev/null
 ok "the sixth runs" made "$job" 6
-is "$(began "$job" 6)" "attempt 6 from the folder: step 4 of attempt 5; has 3 4" "a plain requeue after it finds nothing of what was left behind"
+# It begins with the newest listed checkpoint, else with the whole folder.
+like "$(began "$job" 6)" "^attempt 6 from (step 4|the folder): step 4 of attempt 5; has (3 )?4$" "a plain requeue after it finds nothing of what was left behind"
 
 # --- a requeue, then a stop -----------------------------------------------------------------------------------------------
 hearth requeue "$job" >/dev/null && hearth stop "$job" >/dev/null

@@ -18,7 +18,7 @@ src=$CLUSTER/src saver=$HEARTH_TOP_SRCDIR/tests/programs/saver.py held=$CLUSTER/
 mkdir -p "$src" && cp "$saver" "$src"
 echo "# HEARTH_SEED=$seed"
 submit() { # NAME ARGUMENTS: a job of the saver; its id
-	printf '{"name": "%s", "launcher": "direct", "command": ["/bin/sh", "-c", "exec python3 saver.py %s"], "source_dir": "%s", "metrics": [{"name": "step", "regex": "step=([0-9]+)"}]%s}\n' \
+	printf '{"name": "%s", "launcher": "direct", "command": ["/bin/sh", "-c", "exec python3 saver.py %s"], "source_dir": "%s", "retry": {"max_attempts": 0}, "metrics": [{"name": "step", "regex": "step=([0-9]+)"}]%s}\n' \
 		"$1" "$2" "$src" "${3:-}" >"$CLUSTER/$1.json"
 	hearth submit "$CLUSTER/$1.json"
 }
@@ -37,14 +37,15 @@ for kind in "${!jobs[@]}"; do
 	job=${jobs[$kind]}
 	wait_until 60 ended "$job" || diag "job $job has not ended: $(hearth show "$job")"
 	n=0 bad=
-	while IFS=$'\t' read -r seq name step _ _ by _; do
-		n=$((n + 1))
-		found=$("$saver" --check "$held/$job.1/files/$seq") || bad+="$name: $found; "
-		[ "${found##* }" = "$step" ] || bad+="$name is of step ${found##* }, reported as $step by $by; "
-	done < <(entries "$job")
-	cmp -s <(echo "$n") <(echo 0) && bad="nothing is held: $(hearth logs "$job" | tail -n 3)"
-	is "$bad" "" "$kind: $n held of a killed program, whole, with the right steps"
-	is "$(entries "$job" | awk -F'\t' '$4 != 2' | head -n 1)" "" "$kind: each has a copy in hearthd's store"
+	while IFS=$'\t' read -r step by; do
+		n=$((n + 1)) got=$CLUSTER/got/$job-$step
+		mkdir -p "$got"
+		hearth get "$job" checkpoint --step "$step" "$got" >/dev/null || bad+="step $step cannot be fetched; "
+		found=$("$saver" --check "$got") || bad+="step $step: $found; "
+		[ "${found##* }" = "$step" ] || bad+="it is of step ${found##* }, reported as $step by $by; "
+	done < <(hearth checkpoints "$job" --json | jq -r '[.checkpoints[] | select(.complete)] | unique_by(.step)[] | [.step, .step_by] | @tsv')
+	[ "$n" -gt 0 ] || bad="no checkpoint is listed: $(hearth logs "$job" | tail -n 3)"
+	is "$bad" "" "$kind: $n of a killed program, whole in hearthd's store, with the right steps"
 done
 
 # --- the next attempt begins with the newest one, from what the node holds ----------------------------------------------------
