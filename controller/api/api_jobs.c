@@ -481,6 +481,13 @@ static void change_job(struct call *c, struct io *io, enum request_op op, const 
 
 static const char *const no_keys[] = {NULL};
 
+void api_job_checkpoint(struct call *c, struct io *io)
+{
+	static const char *const keys[] = {"step", "pinned", NULL};
+
+	change_job(c, io, REQ_CHECKPOINT, keys);
+}
+
 void api_job_stop(struct call *c, struct io *io)
 {
 	static const char *const keys[] = {"grace_s", NULL};

@@ -169,22 +169,6 @@ void api_job_checkpoints(struct call *c, struct io *io)
 	call_json(c, 200, o);
 }
 
-void api_job_checkpoint(struct call *c, struct io *io)
-{
-	static const char *const keys[] = {"step", "pinned", NULL};
-	cJSON *body = route_body(c);
-	struct err e;
-
-	if (!body)
-		return;
-	if (json_check_keys(body, "", keys, &e) < 0) {
-		cJSON_Delete(body);
-		call_fail(c, &e);
-		return;
-	}
-	ask_send(c, io, ask_new(c, REQ_CHECKPOINT, body));
-}
-
 void api_job_artifacts(struct call *c, struct io *io)
 {
 	struct err e;

@@ -263,3 +263,14 @@ int bundle_download(struct client *c, const char *digest, const char *query, con
 	free(spool);
 	return rc;
 }
+
+int bundle_copy(const char *uri, const char *dir, struct err *e)
+{
+	if (strncmp(uri, "file://", 7) != 0)
+		return err_set(e, ERR_UNSUPPORTED, "jobctl cannot fetch from %s; fetch it with another program", uri);
+	if (fs_mkdir_p(dir, 0755, e) < 0)
+		return -1;
+	if (fs_copy_tree(uri + 7, dir, e) < 0)
+		return err_wrap(e, "it is at %s on the cluster's nodes", uri);
+	return 0;
+}

@@ -176,14 +176,7 @@ static int get_place(struct ctx *c, uint64_t job, const char *uri, const char *d
 		free(query);
 		return rc;
 	}
-	if (strncmp(uri, "file://", 7) != 0)
-		return ctx_fail(c, ERR_UNSUPPORTED, "jobctl cannot fetch from %s; fetch it with another program",
-		                uri);
-	if (fs_mkdir_p(dir, 0755, &c->err))
-		return -1;
-	if (fs_copy_tree(uri + 7, dir, &c->err))
-		return err_wrap(&c->err, "it is at %s on the cluster's nodes", uri);
-	return 0;
+	return bundle_copy(uri, dir, &c->err);
 }
 
 static int get_places(struct ctx *c, uint64_t job, const cJSON *k, const char *dir)

@@ -44,18 +44,6 @@ static int check_target(struct ctx *c, const char *dir)
 	return 0;
 }
 
-static int get_uri(struct ctx *c, const char *uri, const char *dir)
-{
-	if (strncmp(uri, "file://", 7) != 0)
-		return ctx_fail(c, ERR_UNSUPPORTED, "jobctl cannot fetch from %s; fetch it with another program",
-		                uri);
-	if (fs_mkdir_p(dir, 0755, &c->err))
-		return -1;
-	if (fs_copy_tree(uri + 7, dir, &c->err))
-		return err_wrap(&c->err, "it is at %s on the cluster's nodes", uri);
-	return 0;
-}
-
 static int is_wanted(const cJSON *a, const char *kind, double attempt)
 {
 	return strcmp(print_member(a, "kind"), kind) == 0 && print_number(a, "attempt") == attempt;
@@ -110,7 +98,7 @@ static int get_one(struct ctx *c, uint64_t job, const cJSON *a, const char *dir)
 	if (digest && *digest)
 		rc = bundle_download(c->client, digest, query, dir, &c->err);
 	else if (uri && *uri)
-		rc = get_uri(c, uri, dir);
+		rc = bundle_copy(uri, dir, &c->err);
 	else
 		rc = ctx_fail(c, ERR_PROTOCOL, "the controller's answer has no place to fetch it from");
 	free(query);
