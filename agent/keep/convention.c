@@ -1,12 +1,12 @@
 /*
  * convention: see convention.h. The orders of writing that the rules rest on:
  *
- * Hugging Face Trainer  model, optimizer, scheduler, rng_state of its rank, trainer_state.json; other ranks
- *                       write their rng_state_R.pth at their own time
- * DeepSpeed             parts of all ranks, `latest` by rank 0 after its own part, zero_to_fp32.py
- * Megatron              iter_N, a barrier, then the tracker by rank 0, opened for writing (empty) first
- * torch DCP             __R_K.distcp of all ranks, a reduce, then .metadata, by a rename in present versions
- * Lightning             the file or folder, by fsspec: written in place; last.ckpt after the one of the step
+ * Hugging Face Trainer  model, training_args.bin, optimizer, scheduler, rng_state of its rank,
+ * trainer_state.json; other ranks write their rng_state_R.pth at their own time DeepSpeed             parts
+ * of all ranks, `latest` by rank 0 after its own part, zero_to_fp32.py Megatron              iter_N, a
+ * barrier, then the tracker by rank 0, opened for writing (empty) first torch DCP             __R_K.distcp of
+ * all ranks, a reduce, then .metadata, by a rename in present versions Lightning             the file or
+ * folder, by fsspec: written in place; last.ckpt after the one of the step
  */
 #include "agent/keep/convention.h"
 
@@ -62,10 +62,27 @@ static const struct listing_item *find_in(const struct listing *l, size_t first,
 	return NULL;
 }
 
-/* The text of a marker without the white space around it, malloc'ed; NULL: no such marker. */
-static char *marker_text(const struct listing *l, size_t first, size_t end, const char *name)
+static int has_named(const struct listing *l, size_t first, size_t end, const char *with)
+{
+	for (size_t i = first; i < end; i = listing_after(l, i))
+		if (begins_with(name_of(&l->items[i]), with))
+			return 1;
+	return 0;
+}
+
+/* A marker; NULL: none. Nodes but the first may have one that was restored and that nobody writes there: it
+ * says nothing of what this launch writes. */
+static const struct listing_item *find_marker(const struct listing *l, size_t first, size_t end,
+                                              const char *name, const struct keep_moment *at)
 {
 	const struct listing_item *it = find_in(l, first, end, name);
+
+	return it && !at->first_node && it->mtime_ns / 1000 < at->from_us ? NULL : it;
+}
+
+/* The text of a marker without the white space around it, malloc'ed; NULL: no such marker. */
+static char *marker_text(const struct listing_item *it)
+{
 	const char *from;
 	size_t n;
 
@@ -152,9 +169,11 @@ static const struct listing_item *metadata_of(const struct listing *l, size_t fi
 	return all || !own ? all : find_in(l, first, end, own);
 }
 
-static enum mark judge_dcp(const struct listing *l, size_t first, size_t end, int first_node)
+/* Without a .metadata of the whole, ranks that have not begun yet leave no trace: it has to be quiet, too. */
+static enum mark judge_dcp(const struct listing *l, size_t first, size_t end, const struct keep_moment *at)
 {
-	int elsewhere = !first_node && !find_in(l, first, end, ".metadata");
+	const struct listing_item *all = find_in(l, first, end, ".metadata");
+	int elsewhere = !at->first_node && !all;
 
 	for (size_t i = first; i < end; i = listing_after(l, i)) {
 		const struct listing_item *it = &l->items[i], *meta;
@@ -167,28 +186,33 @@ static enum mark judge_dcp(const struct listing *l, size_t first, size_t end, in
 		if (!meta || meta->size == 0 || meta->mtime_ns < it->mtime_ns)
 			return MARK_MISSING;
 	}
-	return MARK_WHOLE;
+	return all ? MARK_WHOLE : MARK_QUIET;
 }
 
 /* ---- DeepSpeed --------------------------------------------------------------------------------------- */
 
+static int is_deepspeed(const char *name)
+{
+	return ends_with(name, "_model_states.pt") || ends_with(name, "_optim_states.pt");
+}
+
 static int has_deepspeed(const struct listing *l, size_t first, size_t end)
 {
 	for (size_t i = first; i < end; i = listing_after(l, i))
-		if (ends_with(name_of(&l->items[i]), "_model_states.pt") ||
-		    ends_with(name_of(&l->items[i]), "_optim_states.pt"))
+		if (is_deepspeed(name_of(&l->items[i])))
 			return 1;
 	return 0;
 }
 
 /* `latest` may name a later one by now. */
 static enum mark judge_tag(const struct listing *l, size_t first, size_t end, const char *tag, int64_t step,
-                           int first_node)
+                           const struct keep_moment *at)
 {
-	cleanup_free char *latest = marker_text(l, first, end, "latest");
+	const struct listing_item *marker = find_marker(l, first, end, "latest", at);
+	cleanup_free char *latest = marker_text(marker);
 
 	if (!latest)
-		return first_node || find_in(l, first, end, "latest") ? MARK_MISSING : MARK_QUIET;
+		return at->first_node || marker ? MARK_MISSING : MARK_QUIET;
 	if (strcmp(latest, tag) == 0)
 		return MARK_QUIET;
 	return step >= 0 && number_after(latest, "global_step") > step ? MARK_QUIET : MARK_MISSING;
@@ -197,7 +221,7 @@ static enum mark judge_tag(const struct listing *l, size_t first, size_t end, co
 /* ---- what is inside of a folder ----------------------------------------------------------------------- */
 
 /* A nested format has to be complete, too: the least of its marks. */
-static enum mark judge_nested(const struct listing *l, size_t i, int first_node)
+static enum mark judge_nested(const struct listing *l, size_t i, const struct keep_moment *at)
 {
 	enum mark least = MARK_WHOLE;
 
@@ -211,10 +235,10 @@ static enum mark judge_nested(const struct listing *l, size_t i, int first_node)
 			const char *name = name_of(&l->items[sub]);
 
 			if (l->items[sub].type == 'd' && number_after(name, "global_step") >= 0)
-				m = judge_tag(l, k + 1, behind, name, number_after(name, "global_step"), first_node);
+				m = judge_tag(l, k + 1, behind, name, number_after(name, "global_step"), at);
 		}
 		if (m == MARK_WHOLE && has_dcp(l, k + 1, behind))
-			m = judge_dcp(l, k + 1, behind, first_node);
+			m = judge_dcp(l, k + 1, behind, at);
 		if (m < least)
 			least = m;
 	}
@@ -229,21 +253,31 @@ static int has_trainer(const struct listing *l, size_t first, size_t end)
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
 		if (find_in(l, first, end, files[i]))
 			return 1;
-	for (size_t i = first; i < end; i = listing_after(l, i))
-		if (begins_with(name_of(&l->items[i]), "rng_state_"))
+	return has_named(l, first, end, "rng_state_");
+}
+
+/* Trainer with FSDP or DeepSpeed writes the parts of all ranks before anything of its own. */
+static int has_parts_below(const struct listing *l, size_t i)
+{
+	for (size_t k = i + 1, end = listing_after(l, i); k < end; k++)
+		if (l->items[k].type == 'f' && strchr(l->items[k].path + strlen(l->items[i].path) + 1, '/') &&
+		    (is_part(name_of(&l->items[k])) || is_deepspeed(name_of(&l->items[k]))))
 			return 1;
 	return 0;
 }
 
-static enum mark judge_trainer(const struct listing *l, size_t i, int first_node)
+static enum mark judge_trainer(const struct listing *l, size_t i, const struct keep_moment *at)
 {
 	size_t end = listing_after(l, i);
 	const struct listing_item *state = find_in(l, i + 1, end, "trainer_state.json");
-	enum mark nested = judge_nested(l, i, first_node);
+	enum mark nested = judge_nested(l, i, at);
 	cJSON *json;
 
+	if (!state &&
+	    has_named(l, i + 1, end, "random_states_")) /* Accelerate's save_state: the last that it writes */
+		return nested < MARK_QUIET ? nested : MARK_QUIET;
 	if (!state)
-		return first_node ? MARK_MISSING : nested < MARK_QUIET ? nested : MARK_QUIET;
+		return at->first_node ? MARK_MISSING : nested < MARK_QUIET ? nested : MARK_QUIET;
 	if (state->text) {
 		json = json_parse(state->text, state->n_text, NULL);
 		cJSON_Delete(json);
@@ -256,15 +290,16 @@ static enum mark judge_trainer(const struct listing *l, size_t i, int first_node
 /* ---- Megatron ---------------------------------------------------------------------------------------- */
 
 static enum mark judge_iteration(const struct listing *l, size_t i, size_t first, size_t end, int64_t step,
-                                 int first_node)
+                                 const struct keep_moment *at)
 {
-	cleanup_free char *text = marker_text(l, first, end, TRACKER);
-	enum mark nested = judge_nested(l, i, first_node);
+	const struct listing_item *marker = find_marker(l, first, end, TRACKER, at);
+	cleanup_free char *text = marker_text(marker);
+	enum mark nested = judge_nested(l, i, at);
 
 	if (nested < MARK_QUIET)
 		return nested;
 	if (!text)
-		return first_node || find_in(l, first, end, TRACKER) ? MARK_MISSING : MARK_QUIET;
+		return at->first_node || marker ? MARK_MISSING : MARK_QUIET;
 	return number_after(text, "") >= step ? MARK_WHOLE : MARK_MISSING;
 }
 
@@ -306,7 +341,7 @@ static int holds_others(const struct listing *l, size_t i)
 static int64_t lightning_step(const char *name);
 
 static struct convention folder_of(const struct listing *l, size_t i, size_t first, size_t end,
-                                   int first_node)
+                                   const struct keep_moment *at)
 {
 	const char *name = name_of(&l->items[i]);
 	size_t behind = listing_after(l, i);
@@ -318,21 +353,21 @@ static struct convention folder_of(const struct listing *l, size_t i, size_t fir
 	if (strcmp(name, "release") == 0 && find_in(l, first, end, TRACKER))
 		return (struct convention){.mark = MARK_NEVER, .step = -1};
 	step = number_after(name, "checkpoint-");
-	if (step >= 0 && has_trainer(l, i + 1, behind))
-		return by_table(judge_trainer(l, i, first_node), "hf_trainer", step);
+	if (step >= 0 && (has_trainer(l, i + 1, behind) || has_parts_below(l, i)))
+		return by_table(judge_trainer(l, i, at), "hf_trainer", step);
 	step = number_after(name, "iter_");
 	if (step >= 0)
-		return by_table(judge_iteration(l, i, first, end, step, first_node), "megatron", step);
+		return by_table(judge_iteration(l, i, first, end, step, at), "megatron", step);
 	if (ends_with(name, ".ckpt")) {
-		enum mark nested = judge_nested(l, i, first_node);
+		enum mark nested = judge_nested(l, i, at);
 
 		return by_table(nested < MARK_QUIET ? nested : MARK_QUIET, "lightning", lightning_step(name));
 	}
 	step = number_after(name, "global_step");
 	if (step >= 0 || has_deepspeed(l, i + 1, behind))
-		return by_table(judge_tag(l, first, end, name, step, first_node), "deepspeed", step);
+		return by_table(judge_tag(l, first, end, name, step, at), "deepspeed", step);
 	if (has_dcp(l, i + 1, behind))
-		return by_name(judge_dcp(l, i + 1, behind, first_node), "dcp", name);
+		return by_name(judge_dcp(l, i + 1, behind, at), "dcp", name);
 	if (holds_others(l, i))
 		return (struct convention){.mark = MARK_INSIDE, .step = -1};
 	if (behind == i + 1)
@@ -437,7 +472,8 @@ static struct convention file_of(const struct listing *l, size_t i, size_t first
 	return c;
 }
 
-struct convention convention_of(const struct listing *l, size_t i, size_t first, size_t end, int first_node)
+struct convention convention_of(const struct listing *l, size_t i, size_t first, size_t end,
+                                const struct keep_moment *at)
 {
 	const struct listing_item *it = &l->items[i];
 	const char *name = name_of(it);
@@ -445,7 +481,7 @@ struct convention convention_of(const struct listing *l, size_t i, size_t first,
 	if (steps_is_unfinished(name, strlen(name)))
 		return (struct convention){.mark = MARK_NONE, .step = -1};
 	if (it->type == 'd')
-		return folder_of(l, i, first, end, first_node);
+		return folder_of(l, i, first, end, at);
 	if (it->type == 'f')
 		return file_of(l, i, first, end);
 	return (struct convention){.mark = MARK_NONE, .step = -1};

@@ -4,7 +4,7 @@
 #ifndef HEARTH_AGENT_KEEP_CONVENTION_H
 #define HEARTH_AGENT_KEEP_CONVENTION_H
 
-#include "agent/files/listing.h"
+#include "agent/keep/recognise.h"
 
 enum mark {
 	MARK_NONE,    /* no checkpoint: a marker, an unfinished name, other things */
@@ -24,7 +24,8 @@ struct convention {
 	int linkable; /* its name has the step: it is not written again */
 };
 
-/* Item i among the entries of one folder, from first to end. first_node 0: a marker may be elsewhere. */
-struct convention convention_of(const struct listing *l, size_t i, size_t first, size_t end, int first_node);
+/* Item i among the entries of one folder, from first to end. */
+struct convention convention_of(const struct listing *l, size_t i, size_t first, size_t end,
+                                const struct keep_moment *at);
 
 #endif

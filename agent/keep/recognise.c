@@ -284,14 +284,21 @@ static void look_entry(struct finder *f, size_t i, const struct convention *c)
 	add_found(f, i, c, &s, seen, v == WHOLE ? NULL : "its writer ended before it was complete");
 }
 
+/* A program that commits its checkpoints may pause between two files of one. */
+static int lacks_manifest(const struct finder *f, size_t i, const struct convention *c)
+{
+	f->m->manifests |= c->mark == MARK_WHOLE && strcmp(c->format, "hearth") == 0;
+	return f->m->manifests && f->l->items[i].type == 'd' && strcmp(c->format, "plain") == 0;
+}
+
 static void look_folder(struct finder *f, size_t first, size_t end, int depth)
 {
 	for (size_t i = first; i < end; i = listing_after(f->l, i)) {
-		struct convention c = convention_of(f->l, i, first, end, f->at->first_node);
+		struct convention c = convention_of(f->l, i, first, end, f->at);
 
 		if (c.mark == MARK_INSIDE && depth < LISTING_DEPTH)
 			look_folder(f, i + 1, listing_after(f->l, i), depth + 1);
-		else if (c.mark > MARK_INSIDE)
+		else if (c.mark > MARK_INSIDE && !lacks_manifest(f, i, &c))
 			look_entry(f, i, &c);
 	}
 }

@@ -15,7 +15,7 @@
  * | lightning | *.ckpt with step=N, last.ckpt: quiet | N; last: as its equal file, else metric |
  * | rename | came by a rename | number in the name, else metric |
  * | overwrite | quiet; a name that was seen before, or one without a number | metric |
- * | plain | quiet | number in the name |
+ * | plain | quiet; a folder only while no other one has a hearth.json | number in the name |
  *
  * Quiet: no process has it open for writing since KEEP_QUIET_US, and no rank ended badly meanwhile; or all
  * ranks have ended well. A node that is not the first of its launch may lack the marker of its checkpoint.
@@ -60,6 +60,7 @@ struct keep_memory { /* zeroed to begin with */
 	size_t n, cap;
 	uint64_t done[KEEP_DONE]; /* prints of what was complete, a ring */
 	uint64_t n_done;
+	int manifests; /* the program writes hearth.json: a folder without one is not complete */
 };
 
 struct keep_found {

@@ -535,6 +535,9 @@ static void test_dcp(void)
 	is_str(first(&f), "none", "metadata of each rank: one is missing");
 	put(&f, "s-50/__1.metadata", 10, 0);
 	look(&f);
+	is_str(first(&f), "none", "another rank may not have begun yet");
+	wait_s(&f, 2);
+	look(&f);
 	is_str(first(&f), "s-50 dcp 50 name", "then it is complete");
 	f.at.first_node = 0;
 	put(&f, "s-60/__8_0.distcp", 10, 0);
