@@ -259,10 +259,18 @@ const struct ckpt *ckpt_newest(const struct job_rec *r, int64_t max_step, const 
 
 	for (uint32_t i = 0; i < n; i++)
 		names[i] = a->places[i].state == PLACE_LOST ? NULL : a->places[i].node;
-	while (c && (c->step > max_step || !ckpt_usable(c, on ? on : &present, &why)))
+	while (c && (c->step > max_step || (c->step < 0 && max_step < INT64_MAX) ||
+	             !ckpt_usable(c, on ? on : &present, &why)))
 		c = ckpt_before(r, c);
 	free(names);
 	return c;
+}
+
+int ckpt_is_behind(const struct ckpt *c, const struct ckpt *target)
+{
+	if (c->set_aside || is_gone(c) || c == target)
+		return 0;
+	return !target || (c->step >= 0 ? c->step > target->step : c->number > target->number);
 }
 
 /* ---- events ---------------------------------------------------------------------------------- */

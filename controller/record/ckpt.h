@@ -78,9 +78,12 @@ const struct ckpt *ckpt_before(const struct job_rec *r, const struct ckpt *c);
 int ckpt_gives(const struct ckpt *c, uint32_t part, uint32_t rank, uint32_t n);
 /* 1: an attempt on these nodes can begin with it; 0: why not. */
 int ckpt_usable(const struct ckpt *c, const struct ckpt_nodes *on, struct text *why);
-/* The newest candidate that is usable, with a step of at most max_step (INT64_MAX: any). on NULL: the nodes
- * of the present attempt, other nodes for those that are lost. */
+/* The newest candidate that is usable, with a step of at most max_step (INT64_MAX: any, also an unknown one).
+ * on NULL: the nodes of the present attempt, other nodes for those that are lost. */
 const struct ckpt *ckpt_newest(const struct job_rec *r, int64_t max_step, const struct ckpt_nodes *on);
+
+/* 1: a return to target (NULL: to the beginning) leaves it behind, and it is not set aside yet. */
+int ckpt_is_behind(const struct ckpt *c, const struct ckpt *target);
 
 /* ---- events ---------------------------------------------------------------------------------- */
 

@@ -65,6 +65,16 @@ static uint64_t data_whole(const struct ctx *c, const char *key, uint64_t def)
 	return json_whole(c->d, key, def);
 }
 
+/* Copies an object of the event as text. */
+static void set_object(struct ctx *c, char **out, const char *key)
+{
+	const cJSON *o = data_item(c, key);
+	char *text = cJSON_IsObject(o) ? json_text(o) : NULL;
+
+	rec_set(out, text);
+	free(text);
+}
+
 static int move_job(struct ctx *c, enum job_status to)
 {
 	if (!state_move_ok(c->r->members ? STATE_ARRAY : STATE_JOB, (int)c->r->status, (int)to))
@@ -476,6 +486,7 @@ static int apply_ending(struct ctx *c)
 	a->state = ATT_ENDING;
 	a->cls = (enum reason_class)cls;
 	rec_set(&a->reason, data_text(c, "reason"));
+	set_object(c, &a->evidence, "evidence");
 	phases_close(a, c->at_us);
 	phase_open(a, PHASE_STOPPING, c->at_us);
 	c->r->status = (enum job_status)status;
@@ -496,16 +507,6 @@ static int apply_launcher(struct ctx *c)
 	rec_set(&a->reason, data_text(c, "reason"));
 	rec_set(&c->r->reason, data_text(c, "reason"));
 	return 0;
-}
-
-/* Copies an object of the event as text. */
-static void set_object(struct ctx *c, char **out, const char *key)
-{
-	const cJSON *o = data_item(c, key);
-	char *text = cJSON_IsObject(o) ? json_text(o) : NULL;
-
-	rec_set(out, text);
-	free(text);
 }
 
 /* Notes the plan, and counts the restart. Old events have no plan. */

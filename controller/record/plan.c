@@ -150,6 +150,8 @@ static void stop_because(struct retry_plan *out, const char *fmt, ...)
 
 static enum reaction reaction_of(const struct plan_in *in)
 {
+	if (in->wish)
+		return in->wish == PLAN_ROLLBACK ? RETURNS : in->wish == PLAN_STOP ? NEVER : REPEATS;
 	if (in->verdict == VERDICT_USER)
 		return NEVER;
 	if (in->verdict == VERDICT_DRAIN || in->verdict == VERDICT_MOVE)
@@ -206,17 +208,23 @@ const char *plan_place_text(enum plan_action a)
 	return a == PLAN_IN_PLACE ? " in place" : a == PLAN_ELSEWHERE ? " elsewhere" : "";
 }
 
-static void say_restart(struct retry_plan *out)
+static void say_restart(const struct plan_in *in, struct retry_plan *out)
 {
 	struct text t = text_on(out->text, sizeof(out->text));
 	char span[40];
 
-	if (out->action == PLAN_ROLLBACK)
+	if (out->action == PLAN_ROLLBACK && out->step >= 0)
 		text_add(&t, "goes back to step %" PRId64, out->step);
+	else if (out->action == PLAN_ROLLBACK)
+		text_add(&t, "goes back to its beginning");
 	else if (out->step >= 0)
 		text_add(&t, "goes on%s from step %" PRId64, plan_place_text(out->action), out->step);
 	else
 		text_add(&t, "starts again%s", plan_place_text(out->action));
+	if (out->action == PLAN_ROLLBACK && in->skip)
+		text_add(&t, " and leaves out steps %s", in->skip);
+	if (out->action == PLAN_ROLLBACK)
+		text_add(&t, " (rollback %u of %u)", in->used.rollbacks + 1, in->max_rollbacks);
 	if (out->wait_s)
 		text_add(&t, " after %s", str_duration(out->wait_s, span, sizeof(span)));
 }
@@ -232,7 +240,7 @@ static void plan_restart(const struct plan_in *in, struct retry_plan *out, enum 
 	/* Nodes do not wait idle for longer than a replacement would be looked for. */
 	if (out->wait_s > in->keys.wait_s)
 		out->action = PLAN_QUEUE;
-	say_restart(out);
+	say_restart(in, out);
 }
 
 void plan_make(const struct plan_in *in, struct retry_plan *out)
@@ -241,7 +249,9 @@ void plan_make(const struct plan_in *in, struct retry_plan *out)
 	                                           [REPEATS] = PLAN_ATTEMPTS,
 	                                           [RETURNS] = PLAN_ROLLBACKS,
 	                                           [CONTINUES] = PLAN_FREE};
-	const char *why = in->verdict == VERDICT_USER ? "user error" : reactions[in->cls].why;
+	const char *why = in->wish == PLAN_STOP         ? "a stop is what it asks for"
+	                  : in->verdict == VERDICT_USER ? "user error"
+	                                                : reactions[in->cls].why;
 	enum reaction how = reaction_of(in);
 	enum plan_action action = how == RETURNS                             ? PLAN_ROLLBACK
 	                          : how == REPEATS && in->used.attempts == 0 ? PLAN_IN_PLACE
@@ -256,8 +266,8 @@ void plan_make(const struct plan_in *in, struct retry_plan *out)
 		return;
 	if (!in->left_s)
 		stop_because(out, "limits.max_runtime_s is used up");
-	else if (how == RETURNS && in->target < 0)
-		stop_because(out, "no checkpoint from before the fault exists");
+	else if (how == RETURNS && in->target < 0 && !in->skip) /* the same would come again */
+		stop_because(out, "no checkpoint from before the fault exists, and no step of it is known");
 	else
 		plan_restart(in, out, action, budgets[how]);
 }

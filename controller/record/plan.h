@@ -49,8 +49,12 @@ struct plan_in {
 	int ran;                   /* a rank ran in the attempt */
 	int64_t newest;            /* step of the newest checkpoint that can be used; -1 none */
 	int64_t target;            /* of a rollback: the checkpoint to return to; -1 none */
-	uint64_t now_us;           /* real */
-	uint64_t left_s;           /* of the time limit; 0: none is left; UINT64_MAX: no limit */
+	const char *skip;          /* of a rollback: steps that it leaves out, "901-1034"; NULL: not known */
+	/* What a watch or a rule asks for: PLAN_ROLLBACK, PLAN_IN_PLACE (a restart) or PLAN_STOP. PLAN_NONE: the
+	 * class decides. */
+	enum plan_action wish;
+	uint64_t now_us; /* real */
+	uint64_t left_s; /* of the time limit; 0: none is left; UINT64_MAX: no limit */
 	uint32_t max_rollbacks;
 	struct spec_retry keys;
 	struct plan_used used;

@@ -22,6 +22,8 @@ void job_review(struct core *c, struct cjob *j);
 int end_wants_kill(const struct job_rec *r);
 /* Ends the attempt with the verdict v. The kill on its nodes follows. */
 void attempt_end(struct core *c, struct cjob *j, const struct verdict *v);
+/* The same with evidence that the outcome's then extends; takes it. -1: not recorded. */
+int attempt_end_by(struct core *c, struct cjob *j, const struct verdict *v, cJSON *evidence);
 void decide_outcome(struct core *c, struct cjob *j);
 void finish_attempt(struct core *c, struct cjob *j);
 void place_lost(struct core *c, struct cjob *j, uint32_t place, uint64_t silent_us, int unconfirmed,

@@ -38,7 +38,16 @@
 #include "controller/state/node_table.h"
 #include "controller/state/turn.h"
 
-enum end_kind { END_FINISHED, END_FAILURE, END_PREPARE, END_NODE_LOST, END_STOP, END_REQUEUE, END_TIMEOUT };
+enum end_kind {
+	END_FINISHED,
+	END_FAILURE,
+	END_PREPARE,
+	END_NODE_LOST,
+	END_STOP,
+	END_REQUEUE,
+	END_TIMEOUT,
+	END_ASKED /* by a watch or a rule */
+};
 
 #define BLAME_MARGIN_US                                                                                      \
 	2000000 /* a rank that failed so soon after a node fell silent failed because of it                      \
@@ -54,6 +63,8 @@ static enum end_kind end_kind_of(const struct job_rec *r)
 		return r->wanted == WANT_REQUEUE ? END_REQUEUE : END_STOP;
 	if (a->cls == RC_TIMEOUT || a->cls == RC_COST)
 		return END_TIMEOUT;
+	if (recover_is_asked(a))
+		return END_ASKED;
 	if (a->cls == RC_NODE_LOST)
 		return END_NODE_LOST;
 	if (!rec_any_rank_started(a))
@@ -279,7 +290,7 @@ static void judge_attempt(const struct job_rec *r, struct finding *v)
 			text_clear(&v->reason);
 			text_add(&v->reason, "%s", r->reason);
 		}
-	} else if (kind == END_TIMEOUT) {
+	} else if (kind == END_TIMEOUT || kind == END_ASKED) {
 		v->outcome = OUT_FAILED;
 	} else if (lost && (failed == a->n_ranks || !lost->silent_us ||
 	                    lost->silent_us <= a->ranks[failed].ended_us + BLAME_MARGIN_US)) {
@@ -358,7 +369,7 @@ void decide_outcome(struct core *c, struct cjob *j)
 
 	conclude_ranks(c, j);
 	judge_attempt(&j->r, &v);
-	verdict = judge_line(j->r.att, &v);
+	verdict = recover_is_asked(j->r.att) ? VERDICT_UNKNOWN : judge_line(j->r.att, &v);
 	add_memory(j, &v);
 	d = cJSON_CreateObject();
 	json_add_str(d, "outcome", state_name(STATE_OUTCOME, (int)v.outcome));
@@ -375,13 +386,14 @@ void decide_outcome(struct core *c, struct cjob *j)
 	if (v.outcome == OUT_FAILED || v.outcome == OUT_LOST)
 		recover_plan(c, j, &(struct recover_cause){v.outcome, v.cls, verdict, v.rank}, d);
 	job_post(c, j, EV_OUTCOME, d);
+	recover_set_aside(c, j);
 	if (j->r.status == JOB_STOPPING && j->r.wanted != WANT_REQUEUE)
 		checkpoint_retain(c, j, 1);
 	note_outcome(c, j);
 	for (uint32_t i = 0; i < j->r.att->n_places; i++) /* the time without upload progress starts here */
 		j->act->rt[i].progress_us = now_boot(c);
 	log_info("event=outcome job=%" PRIu64 " attempt=%u outcome=%s class=%s", j->r.id, j->r.att->number,
-	         state_name(STATE_OUTCOME, (int)v.outcome), state_name(STATE_CLASS, (int)v.cls));
+	         state_name(STATE_OUTCOME, (int)j->r.att->outcome), state_name(STATE_CLASS, (int)v.cls));
 }
 
 /* ---- after the attempt ----------------------------------------------------------------------- */

@@ -86,6 +86,8 @@ static void keep_last(struct core *c, const struct wm_metrics *m)
 		struct active *a = j->act;
 		uint32_t k = 0;
 
+		if (m->steps.v[i] >= 0 && (uint64_t)m->steps.v[i] >= a->steps)
+			a->steps = (uint64_t)m->steps.v[i] + 1;
 		if (strcmp(name, "loss") == 0)
 			checkpoint_loss(a, m->steps.v[i], m->values.v[i]);
 		if (!isfinite(m->values.v[i]) || strlen(name) >= sizeof(a->last[0].name))

@@ -4,6 +4,7 @@
 #include "controller/run/recover.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/base/fault.h"
@@ -12,10 +13,13 @@
 #include "common/base/strutil.h"
 #include "common/base/text.h"
 #include "common/base/xalloc.h"
+#include "common/watch/conf.h"
 #include "controller/record/ckpt.h"
 #include "controller/record/plan.h"
 #include "controller/record/rec.h"
+#include "controller/record/skip.h"
 #include "controller/record/states.h"
+#include "controller/record/verdict.h"
 #include "controller/run/array.h"
 #include "controller/run/attempt.h"
 #include "controller/run/checkpoints.h"
@@ -24,7 +28,6 @@
 #include "controller/state/core_state.h"
 #include "controller/state/turn.h"
 
-#define MAX_ROLLBACKS  3  /* of a job */
 #define EVIDENCE_NODES 16 /* lost nodes that the evidence names */
 
 /* ---- the plan -------------------------------------------------------------------------------- */
@@ -43,10 +46,16 @@ static void add_lost(const struct attempt_rec *a, cJSON *o)
 	}
 }
 
-/* Returns what the outcome was judged by: the first rank that failed with its last line, and lost nodes. */
+/* Returns what the outcome was judged by: the watch that ended the attempt, or the first rank that failed
+ * with its last line; and lost nodes. */
 static cJSON *evidence_json(const struct attempt_rec *a, const struct recover_cause *why)
 {
-	cJSON *o = cJSON_CreateObject();
+	cJSON *o = cJSON_CreateObject(), *before = a->evidence ? cJSON_Parse(a->evidence) : NULL,
+	      *watch = cJSON_DetachItemFromObjectCaseSensitive(before, "watch");
+
+	if (watch)
+		cJSON_AddItemToObject(o, "watch", watch);
+	cJSON_Delete(before);
 
 	if (why->rank < a->n_ranks) {
 		const struct rank_rec *k = &a->ranks[why->rank];
@@ -115,18 +124,179 @@ static cJSON *avoid_json(const struct attempt_rec *a, const struct recover_cause
 	return list;
 }
 
+/* ---- rollbacks ------------------------------------------------------------------------------- */
+
+struct fault {           /* what a rollback leaves behind */
+	int64_t onset, step; /* first bad step, and the newest one; -1 not known */
+	uint64_t margin;
+	uint32_t max_rollbacks;
+	enum plan_action wish;
+};
+
+static int64_t step_of(const cJSON *o, const char *key)
+{
+	const uint64_t step = json_whole(o, key, UINT64_MAX);
+
+	return step > INT64_MAX ? -1 : (int64_t)step;
+}
+
+int recover_is_asked(const struct attempt_rec *a)
+{
+	cJSON *evidence = a->evidence ? cJSON_Parse(a->evidence) : NULL;
+	int asked = cJSON_IsObject(cJSON_GetObjectItemCaseSensitive(evidence, "watch"));
+
+	cJSON_Delete(evidence);
+	return asked;
+}
+
+static cJSON *ask_json(const struct rollback_ask *ask)
+{
+	cJSON *o = cJSON_CreateObject(), *w = cJSON_AddObjectToObject(o, "watch");
+
+	json_add_str(w, "kind", ask->kind);
+	json_add_str(w, "action", plan_action_name(ask->action));
+	if (ask->onset >= 0)
+		json_add_u64(w, "onset", (uint64_t)ask->onset);
+	if (ask->step >= 0)
+		json_add_u64(w, "step", (uint64_t)ask->step);
+	json_add_u64(w, "margin", ask->margin);
+	json_add_u64(w, "max_rollbacks", ask->max_rollbacks);
+	return o;
+}
+
+int recover_rollback(struct core *c, struct cjob *j, const struct rollback_ask *ask)
+{
+	const struct attempt_rec *a = j->r.att;
+	struct verdict v;
+
+	if (!j->act || !a || (a->state != ATT_LAUNCHING && a->state != ATT_RUNNING) ||
+	    j->r.wanted != WANT_NOTHING || !rec_any_rank_started(a))
+		return -1;
+	verdict_set(&v, ask->cls == RC_NONE ? RC_NUMERIC : ask->cls, "%s", ask->sentence);
+	return attempt_end_by(c, j, &v, ask_json(ask));
+}
+
+static int64_t newest_step(const struct cjob *j)
+{
+	int64_t step = j->act->steps ? (int64_t)(j->act->steps - 1) : -1;
+
+	for (uint32_t i = 0; j->r.ckpts && i < j->r.ckpts->n; i++) {
+		const struct ckpt *k = &j->r.ckpts->v[i];
+
+		if (k->attempt == j->r.att->number && k->step > step)
+			step = k->step;
+	}
+	return step;
+}
+
+/* Finds the bad steps: those that the watch names, else the newest one that the attempt reached. */
+static void find_fault(const struct cjob *j, struct fault *f)
+{
+	cJSON *evidence = j->r.att->evidence ? cJSON_Parse(j->r.att->evidence) : NULL;
+	const cJSON *w = cJSON_GetObjectItemCaseSensitive(evidence, "watch");
+
+	*f = (struct fault){.margin = (uint64_t)watch_conf_default.margin_steps,
+	                    .max_rollbacks = (uint32_t)watch_conf_default.max_rollbacks};
+	f->step = newest_step(j);
+	if (w) {
+		int64_t step = step_of(w, "step");
+
+		f->step = step > f->step ? step : f->step;
+		f->wish = plan_action_find(json_str_or(w, "action", NULL));
+		f->margin = json_whole(w, "margin", f->margin);
+		f->max_rollbacks = (uint32_t)json_whole(w, "max_rollbacks", f->max_rollbacks);
+	}
+	f->onset = w ? step_of(w, "onset") : -1;
+	if (f->onset < 0)
+		f->onset = f->step;
+	cJSON_Delete(evidence);
+}
+
+/* Returns the newest checkpoint that is far enough before the onset; NULL none. Each rollback doubles the
+ * distance. The first one may also begin nearer: the run need not lose all that it has. */
+static const struct ckpt *find_target(const struct job_rec *r, const struct fault *f)
+{
+	uint64_t margin = f->margin;
+	const struct ckpt *k = NULL;
+
+	for (uint32_t i = 0; i < r->plan_rollbacks && margin < INT64_MAX / 2; i++)
+		margin *= 2;
+	if (f->onset >= 0 && (uint64_t)f->onset >= margin)
+		k = ckpt_newest(r, f->onset - (int64_t)margin, NULL);
+	if (!k && !r->plan_rollbacks && f->onset > 0)
+		k = ckpt_newest(r, f->onset - 1, NULL);
+	return k;
+}
+
+static int64_t first_skipped(const struct ckpt *target)
+{
+	return target ? target->step + 1 : 0;
+}
+
+/* Returns 0 when no step is known that a rollback leaves out. */
+static int skip_text(const struct fault *f, const struct ckpt *target, char *out, size_t n)
+{
+	if (f->step < first_skipped(target))
+		return 0;
+	snprintf(out, n, "%" PRId64 "-%" PRId64, first_skipped(target), f->step);
+	return 1;
+}
+
+/* Adds what is particular to a rollback: the checkpoint, and all steps that the program leaves out from now
+ * on. */
+static void add_rollback(const struct cjob *j, const struct fault *f, const struct ckpt *target, cJSON *o)
+{
+	int64_t first = first_skipped(target);
+	char *skip = skip_add(j->r.skip_steps, f->step >= first ? first : -1, f->step);
+
+	if (target) {
+		char *name = xasprintf("attempt:%u@%" PRId64, target->attempt, target->step);
+
+		json_add_str(o, "checkpoint", name);
+		free(name);
+	}
+	if (*skip)
+		json_add_str(o, "skip_steps", skip);
+	free(skip);
+}
+
+void recover_set_aside(struct core *c, struct cjob *j)
+{
+	cJSON *plan = j->r.att->plan ? cJSON_Parse(j->r.att->plan) : NULL;
+	const struct ckpt *target = NULL;
+	uint32_t attempt;
+	int64_t step;
+	TEXT(why);
+
+	if (rec_plan_action(j->r.att) == PLAN_ROLLBACK) {
+		if (begins_parse(json_str_or(plan, "checkpoint", NULL), &attempt, &step) == 0)
+			target = ckpt_of(&j->r, attempt, step);
+		text_add(&why, "a rollback to ");
+		if (target)
+			text_add(&why, "step %" PRId64 " leaves it behind", target->step);
+		else
+			text_add(&why, "the beginning leaves it behind");
+		for (uint32_t i = 0; j->r.ckpts && i < j->r.ckpts->n; i++)
+			if (ckpt_is_behind(&j->r.ckpts->v[i], target))
+				checkpoint_set_aside(c, j, j->r.ckpts->v[i].number, 1, why.at);
+	}
+	cJSON_Delete(plan);
+}
+
+/* ---- the plan, made -------------------------------------------------------------------------- */
+
 void recover_plan(struct core *c, struct cjob *j, const struct recover_cause *why, cJSON *d)
 {
-	const struct ckpt *newest = ckpt_newest(&j->r, INT64_MAX, NULL);
+	const struct ckpt *newest = ckpt_newest(&j->r, INT64_MAX, NULL), *target;
+	char skip[48] = "";
+	struct fault fault;
 	struct plan_in in = {.cls = why->cls,
 	                     .verdict = why->verdict,
 	                     .own_limit = is_own_limit(j, why->cls),
 	                     .ran = rec_any_rank_started(j->r.att),
 	                     .newest = newest ? newest->step : -1,
-	                     .target = newest ? newest->step : -1,
 	                     .now_us = now_real(c),
 	                     .left_s = time_left_s(c, j),
-	                     .max_rollbacks = MAX_ROLLBACKS,
 	                     .keys = j->act->spec->retry,
 	                     .used = rec_plan_used(&j->r)};
 	struct retry_plan p;
@@ -135,6 +305,13 @@ void recover_plan(struct core *c, struct cjob *j, const struct recover_cause *wh
 	cJSON_AddItemToObject(d, "evidence", evidence_json(j->r.att, why));
 	if (j->r.wanted != WANT_NOTHING) /* what follows is the user's choice */
 		return;
+	find_fault(j, &fault);
+	target = find_target(&j->r, &fault);
+	if (skip_text(&fault, target, skip, sizeof(skip)))
+		in.skip = skip;
+	in.target = target ? target->step : -1;
+	in.max_rollbacks = fault.max_rollbacks;
+	in.wish = fault.wish;
 	plan_make(&in, &p);
 	o = cJSON_AddObjectToObject(d, "plan");
 	json_add_str(o, "action", plan_action_name(p.action));
@@ -145,6 +322,11 @@ void recover_plan(struct core *c, struct cjob *j, const struct recover_cause *wh
 			json_add_u64(o, "step", (uint64_t)p.step);
 		cJSON_AddItemToObject(o, "avoid", avoid_json(j->r.att, why, p.action));
 	}
+	if (p.action == PLAN_ROLLBACK)
+		add_rollback(j, &fault, target, o);
+	if (p.action == PLAN_ROLLBACK && fault.wish)
+		cJSON_ReplaceItemInObjectCaseSensitive(
+		    d, "outcome", cJSON_CreateString(state_name(STATE_OUTCOME, OUT_ROLLED_BACK)));
 	json_add_str(o, "text", p.text);
 	json_add_str(d, "status", state_name(STATE_JOB, plan_goes_on(p.action) ? JOB_RECOVERING : JOB_STOPPING));
 }
@@ -157,7 +339,8 @@ int recover_goes_on(const struct cjob *j)
 
 	if (j->r.wanted != WANT_NOTHING)
 		return j->r.wanted == WANT_REQUEUE;
-	return j->r.status == JOB_RECOVERING && (a->outcome == OUT_FAILED || a->outcome == OUT_LOST) &&
+	return j->r.status == JOB_RECOVERING &&
+	       (a->outcome == OUT_FAILED || a->outcome == OUT_LOST || a->outcome == OUT_ROLLED_BACK) &&
 	       plan_goes_on(rec_plan_action(a));
 }
 
@@ -182,6 +365,18 @@ void recover_why(const struct core *c, const struct cjob *j, struct text *out)
 	text_add(out, ": in %s", str_duration((left + 999999) / 1000000, span, sizeof(span)));
 }
 
+/* A watch that stops or restarts a job leaves its ranks sound. What they would save before a rollback would
+ * be set aside. */
+static int saves_first(const struct attempt_rec *a)
+{
+	cJSON *evidence = a->evidence ? cJSON_Parse(a->evidence) : NULL;
+	const cJSON *w = cJSON_GetObjectItemCaseSensitive(evidence, "watch");
+	int saves = w && plan_action_find(json_str_or(w, "action", NULL)) != PLAN_ROLLBACK;
+
+	cJSON_Delete(evidence);
+	return saves;
+}
+
 /* A user's stop, and limits that a program can prepare for, leave the ranks their time to save. Ranks that
  * lost a peer have nothing to save: they would only wait for it. */
 uint32_t recover_grace_ms(const struct cjob *j)
@@ -193,7 +388,7 @@ uint32_t recover_grace_ms(const struct cjob *j)
 	case RC_COST:
 		return j->act->grace_ms;
 	default:
-		return j->r.wanted == WANT_NOTHING ? 0 : j->act->grace_ms;
+		return j->r.wanted == WANT_NOTHING && !saves_first(j->r.att) ? 0 : j->act->grace_ms;
 	}
 }
 
@@ -261,6 +456,19 @@ static void wait_for_choice(struct core *c, struct cjob *j, const struct err *wh
 	job_post(c, j, EV_HELD, d);
 }
 
+/* 1: a rollback goes where its plan says, so the plan's sentence says all. */
+static int is_as_planned(const struct cjob *j, const char *begins)
+{
+	const struct attempt_rec *a = j->r.att;
+	cJSON *plan = a->plan ? cJSON_Parse(a->plan) : NULL;
+	const char *to = json_str_or(plan, "checkpoint", "");
+	int is = j->r.wanted == WANT_NOTHING && rec_plan_action(a) == PLAN_ROLLBACK &&
+	         strcmp(to, begins ? begins : "") == 0;
+
+	cJSON_Delete(plan);
+	return is;
+}
+
 /* Adds why the job waits again, and its next beginning. */
 static void requeue_reason(struct core *c, const struct cjob *j, const char *begins, int lost,
                            struct text *out)
@@ -270,16 +478,26 @@ static void requeue_reason(struct core *c, const struct cjob *j, const char *beg
 	if (j->r.wanted == WANT_REQUEUE)
 		text_add(out, "%s%.900s", a->reason && strncmp(a->reason, "requeued", 8) == 0 ? "" : "requeued: ",
 		         a->reason ? a->reason : "by its owner");
-	else if (begins)
+	else if (begins && !is_as_planned(j, begins))
 		text_add(out, "attempt %u ended: %.600s", a->number, a->reason ? a->reason : "no reason is known");
 	else
 		recover_say(j, out);
-	if (!lost && (begins || (j->r.begins && j->r.wanted == WANT_REQUEUE))) {
+	if (!is_as_planned(j, begins) && !lost && (begins || (j->r.begins && j->r.wanted == WANT_REQUEUE))) {
 		text_add(out, "; ");
 		begins_say(c, j, begins, out);
 		if (j->r.wanted != WANT_REQUEUE)
 			text_add(out, "%s", plan_place_text(rec_plan_action(a)));
 	}
+}
+
+/* Returns what the next attempt is to begin with (job_rec.begins). */
+static const char *asked_beginning(const struct cjob *j)
+{
+	cJSON *plan = j->r.att->plan ? cJSON_Parse(j->r.att->plan) : NULL;
+	int restarts = rec_plan_action(j->r.att) == PLAN_ROLLBACK && !cJSON_HasObjectItem(plan, "checkpoint");
+
+	cJSON_Delete(plan);
+	return !j->r.begins && j->r.wanted == WANT_NOTHING && restarts ? "start" : j->r.begins;
 }
 
 static void requeue_job(struct core *c, struct cjob *j, const struct job_spec *spec)
@@ -290,7 +508,10 @@ static void requeue_job(struct core *c, struct cjob *j, const struct job_spec *s
 	struct text reason = text_on(bytes, sizeof(bytes));
 	cJSON *d = cJSON_CreateObject();
 	struct err why, other;
-	int lost = begins_settle(c, j, j->r.begins, &begins, &why) < 0 && !FAULT("mistake.no_hold");
+	int lost;
+
+	recover_set_aside(c, j);
+	lost = begins_settle(c, j, asked_beginning(j), &begins, &why) < 0 && !FAULT("mistake.no_hold");
 
 	/* A release without another choice loses nothing. */
 	if (lost && begins_settle(c, j, NULL, &begins, &other) < 0)

@@ -11,6 +11,7 @@
 #define HEARTH_CONTROLLER_RUN_RECOVER_H
 
 #include "common/base/text.h"
+#include "controller/record/plan.h"
 #include "controller/state/jobs.h"
 
 /* Why an attempt ended, as decide_outcome found it. */
@@ -21,7 +22,26 @@ struct recover_cause {
 	uint32_t rank;             /* the first that failed, or NO_RANK */
 };
 
-/* Makes the plan, and adds evidence, plan and the job's status to the event `outcome`. */
+/* What a watch or a rule of the job asks for when it ends an attempt. */
+struct rollback_ask {
+	const char *kind;        /* "spike", "nan" ..., or the name of a rule */
+	int64_t onset, step;     /* first bad step, and the newest one; -1 not known */
+	uint64_t margin;         /* steps between the checkpoint and the onset; doubled by each rollback */
+	uint32_t max_rollbacks;  /* of the job */
+	enum plan_action action; /* PLAN_ROLLBACK, PLAN_IN_PLACE (a restart) or PLAN_STOP */
+	enum reason_class cls;   /* of the end; RC_NONE: numeric */
+	const char *sentence;    /* the reason, for people */
+};
+/* Ends the attempt; its plan follows from `ask` once its ranks have ended. -1: no rank of it runs, or a user
+ * has already asked for its end. */
+int recover_rollback(struct core *c, struct cjob *j, const struct rollback_ask *ask);
+/* 1: recover_rollback ended it. */
+int recover_is_asked(const struct attempt_rec *a);
+/* Sets aside what a rollback leaves behind. It may run again: checkpoints may arrive late. */
+void recover_set_aside(struct core *c, struct cjob *j);
+
+/* Makes the plan, and adds evidence, plan and the job's status to the event `outcome`. The outcome of an
+ * attempt that a watch rolls back becomes rolled_back. */
 void recover_plan(struct core *c, struct cjob *j, const struct recover_cause *why, cJSON *d);
 /* 1: another attempt follows the present one. */
 int recover_goes_on(const struct cjob *j);

@@ -323,6 +323,8 @@ static int go_on(struct core *c, struct cjob *j, char **out, struct err *e)
 		*out = begins_text(k->attempt, k->step);
 		return 0;
 	}
+	if (last && rec_plan_action(last) == PLAN_ROLLBACK) /* what it left is from behind the fault */
+		return 0;
 	rc = find_newest(c, j->r.id, UINT32_MAX, &l, e);
 	if (rc < 0 && e->code != ERR_NOT_FOUND)
 		return -1;

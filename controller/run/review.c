@@ -43,7 +43,7 @@ static int is_replaceable(const struct cjob *j, enum reason_class cls)
 	       j->r.wanted != WANT_STOP;
 }
 
-void attempt_end(struct core *c, struct cjob *j, const struct verdict *v)
+int attempt_end_by(struct core *c, struct cjob *j, const struct verdict *v, cJSON *evidence)
 {
 	enum job_status status = is_replaceable(j, v->cls) ? JOB_RECOVERING : JOB_STOPPING;
 	cJSON *d = cJSON_CreateObject();
@@ -53,8 +53,10 @@ void attempt_end(struct core *c, struct cjob *j, const struct verdict *v)
 	json_add_str(d, "status", state_name(STATE_JOB, (int)status));
 	if (*v->reason)
 		json_add_str(d, "reason", v->reason);
+	if (evidence)
+		cJSON_AddItemToObject(d, "evidence", evidence);
 	if (job_post(c, j, EV_ENDING, d) < 0)
-		return;
+		return -1;
 	j->act->end_us = now_boot(c);
 	for (uint32_t i = 0; i < j->r.att->n_places && FAULT("mistake.early_release"); i++)
 		alloc_release(c, j, j->r.att->places[i].node_id);
@@ -63,6 +65,12 @@ void attempt_end(struct core *c, struct cjob *j, const struct verdict *v)
 	log_info("event=ending job=%" PRIu64 " attempt=%u class=%s kill=%d", j->r.id, j->r.att->number,
 	         state_name(STATE_CLASS, (int)v->cls), j->act->kill_us != 0);
 	job_touch(c, j);
+	return 0;
+}
+
+void attempt_end(struct core *c, struct cjob *j, const struct verdict *v)
+{
+	attempt_end_by(c, j, v, NULL);
 }
 
 static void blame_node(struct core *c, struct cjob *j, uint32_t place, const char *text)

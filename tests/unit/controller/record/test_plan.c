@@ -183,6 +183,30 @@ static void test_backoff(void)
 	is_str(plan_action_name(p.action), "queue", "80 s are longer: the nodes are given back");
 }
 
+/* What a watch or a rule asks for is above the class. */
+static void test_wish(void)
+{
+	struct plan_in in = usual("numeric");
+	struct retry_plan p;
+
+	in.newest = 300;
+	in.target = 100;
+	in.skip = "101-420";
+	in.wish = PLAN_ROLLBACK;
+	in.cls = RC_USER_ERROR;
+	plan_make(&in, &p);
+	is_str(p.text, "goes back to step 100 and leaves out steps 101-420 (rollback 1 of 3)", "a rollback");
+	in.max_rollbacks = 0;
+	plan_make(&in, &p);
+	is_str(p.text, "not retried: watch.max_rollbacks (0) is used up", "no rollback is allowed");
+	in.wish = PLAN_STOP;
+	plan_make(&in, &p);
+	is_str(p.text, "not retried: a stop is what it asks for", "a stop");
+	in.wish = PLAN_IN_PLACE;
+	plan_make(&in, &p);
+	is_str(p.text, "goes on in place from step 300", "a restart");
+}
+
 static void test_rest(void)
 {
 	struct plan_in in = usual("unknown");
@@ -209,7 +233,12 @@ static void test_rest(void)
 	in = usual("numeric");
 	if (state_find(STATE_CLASS, "numeric") >= 0) {
 		plan_make(&in, &p);
-		is_str(plan_action_name(p.action), "stop", "a rollback needs a checkpoint");
+		is_str(plan_action_name(p.action), "stop", "a rollback needs a checkpoint or steps to leave out");
+		in.skip = "0-40";
+		plan_make(&in, &p);
+		is_str(p.text, "goes back to its beginning and leaves out steps 0-40 (rollback 1 of 3)",
+		       "without a checkpoint a rollback goes to the beginning");
+		in.skip = NULL;
 		in.newest = 300;
 		in.target = 100;
 		is_int(restarts(&in, 50, 99, &p), 3, "rollbacks end after max_rollbacks");
@@ -217,10 +246,11 @@ static void test_rest(void)
 		in.newest = 300;
 		in.target = 100;
 		plan_make(&in, &p);
-		is_str(p.text, "goes back to step 100", "the sentence");
+		is_str(p.text, "goes back to step 100 (rollback 1 of 3)", "the sentence");
 		plan_count(&in.used, p.budget, 1, p.step, in.now_us);
 		is_int(in.used.mark, 101, "checkpoints behind the target count as new again");
 	}
+	test_wish();
 	for (int i = 0; i < N_PLAN_ACTION; i++)
 		is_int(plan_action_find(plan_action_name((enum plan_action)i)), i, "an action by its name");
 	for (int i = 0; i < N_PLAN_BUDGET; i++)

@@ -1,4 +1,5 @@
 /* What follows a failure: restarts, their back-off, and what ends them, over restarts of the controller. */
+#include "controller/run/recover.h"
 #include "store/read/query.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/world.h"
@@ -172,11 +173,184 @@ static void test_node_lost(void)
 	world_end_well(w);
 }
 
+/* ---- rollbacks ------------------------------------------------------------------------------- */
+
+static void checkpoint(struct world *w, uint64_t id, uint32_t attempt, int64_t step)
+{
+	char name[40],
+	    empty[] = "", format[] = "plain", by[] = "name",
+	    store[] = "blob:", digest[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+	struct wm_checkpoint_report m = {.job = id,
+	                                 .attempt = attempt,
+	                                 .epoch = attempt,
+	                                 .seq = (uint64_t)step,
+	                                 .step = step,
+	                                 .name = name,
+	                                 .format = format,
+	                                 .step_by = by,
+	                                 .state = CKPT_VERIFIED,
+	                                 .size_bytes = 10,
+	                                 .files = 1,
+	                                 .digest = digest,
+	                                 .uri = store,
+	                                 .at_us = 1800000000000000u,
+	                                 .text = empty};
+
+	snprintf(name, sizeof name, "step-%lld", (long long)step);
+	world_msg(w, "a", 0, WM_CHECKPOINT_REPORT, &m);
+	world_turn(w);
+}
+
+static int ask(struct world *w, uint64_t id, int64_t onset, int64_t step)
+{
+	struct rollback_ask a = {.kind = "nan",
+	                         .onset = onset,
+	                         .step = step,
+	                         .margin = 100,
+	                         .max_rollbacks = 3,
+	                         .action = PLAN_ROLLBACK,
+	                         .sentence = "the loss is not finite since step 1000"};
+	int rc = recover_rollback(w->core, job_find(w->core, id), &a);
+
+	world_turn(w);
+	return rc;
+}
+
+/* The rank is killed, and the node confirms it. */
+static void killed(struct world *w, uint64_t id, uint32_t attempt)
+{
+	world_rank(w, "a", id, attempt, 0, PS_EXITED, 0, 9, "");
+	world_launch(w, "a", id, attempt, LAUNCH_ENDED, 0, NULL);
+	world_launch(w, "a", id, attempt, LAUNCH_CLEANED, 0, NULL);
+}
+
+static const char *prepare_of(struct world *w, char *out, size_t n)
+{
+	struct sent *s, *last = NULL;
+
+	while ((s = world_sent(w, "a", WM_PREPARE))) {
+		if (last)
+			sent_free(last);
+		last = s;
+	}
+	snprintf(out, n, "none");
+	if (last) {
+		const struct wm_prepare *m = last->msg;
+
+		snprintf(out, n, "%s %lld %s", m->resume_name, (long long)m->resume_step, m->skip_steps);
+		sent_free(last);
+	}
+	return out;
+}
+
+static void test_rollback(void)
+{
+	static const char keeps[] = "{\"command\": [\"/bin/x\"], \"launcher\": \"direct\", "
+	                            "\"checkpoint\": {\"keep_last\": 9}}";
+	struct world *w = world_create(35);
+	char text[200];
+	uint64_t id;
+
+	world_agent_up(w, "a", 1, 4);
+	id = world_submit(w, keeps);
+	is_int(ask(w, id, 5, 5), -1, "a rollback needs a rank that runs");
+	begin(w, id, 1);
+	for (int64_t step = 600; step <= 1000; step += 100)
+		checkpoint(w, id, 1, step);
+	is_int(ask(w, id, 1000, 1030), 0, "the watch asks for a rollback");
+	is_int(ask(w, id, 1000, 1030), -1, "once");
+	is_str(world_status(w, id), "stopping", "the attempt ends");
+	like(world_reason(w, id), "not finite since step 1000", "for the reason of the watch");
+	world_restart(w);
+	world_agent_up(w, "a", 1, 4);
+	killed(w, id, 1);
+	is_str(attempt_text(w, id, 1, "plan", "action"), "rollback", "also a new hearthd rolls it back");
+	is_str(attempt_text(w, id, 1, "plan", "text"),
+	       "goes back to step 900 and leaves out steps 901-1030 (rollback 1 of 3)",
+	       "to the newest checkpoint 100 steps before the onset");
+	is_str(prepare_of(w, text, sizeof text), "step-900 900 901-1030", "the next attempt begins there");
+	begin(w, id, 2);
+	checkpoint(w, id, 2, 1100);
+	is_int(ask(w, id, 1110, 1120), 0, "a second rollback");
+	killed(w, id, 2);
+	is_str(prepare_of(w, text, sizeof text), "step-900 900 901-1120", "twice as far; steps are summed up");
+	begin(w, id, 3);
+	is_int(ask(w, id, 1130, 1140), 0, "a third rollback");
+	killed(w, id, 3);
+	is_str(prepare_of(w, text, sizeof text), "step-700 700 701-1140", "400 steps before the onset");
+	begin(w, id, 4);
+	fail(w, id, 4, 3);
+	is_str(prepare_of(w, text, sizeof text), "step-700 700 701-1140",
+	       "another restart never takes what is set aside, and still leaves the steps out");
+	begin(w, id, 5);
+	is_int(ask(w, id, 1150, 1160), 0, "a fourth rollback");
+	killed(w, id, 5);
+	is_str(world_status(w, id), "failed", "is one too many");
+	like(world_reason(w, id), "not finite since step 1000; not retried: watch.max_rollbacks (3)",
+	     "which the reason explains");
+	world_end_well(w);
+}
+
+static void test_rollback_to_start(void)
+{
+	struct world *w = world_create(36);
+	char text[200];
+	uint64_t id;
+
+	world_agent_up(w, "a", 1, 4);
+	id = world_submit(w, ONE);
+	begin(w, id, 1);
+	checkpoint(w, id, 1, 50);
+	is_int(ask(w, id, 40, 60), 0, "no checkpoint is from before the onset");
+	killed(w, id, 1);
+	is_str(attempt_text(w, id, 1, "plan", "text"),
+	       "goes back to its beginning and leaves out steps 0-60 (rollback 1 of 3)",
+	       "so the job begins again");
+	is_str(prepare_of(w, text, sizeof text), " -1 0-60", "without a checkpoint");
+	begin(w, id, 2);
+	world_request(w, REQ_STOP, id, NULL, "{}");
+	is_int(ask(w, id, 40, 60), -1, "the stop of a user comes first");
+	killed(w, id, 2);
+	is_str(world_status(w, id), "stopped", "and is carried out");
+	world_end_well(w);
+}
+
+static void test_numeric_exit(void)
+{
+	static const char text[] = "FloatingPointError: loss is nan, stopping training";
+	struct wm_failure_line m = {.attempt = 1,
+	                            .epoch = 1,
+	                            .cls = RC_NUMERIC,
+	                            .verdict = VERDICT_ROLLBACK,
+	                            .line = (char *)(uintptr_t)text,
+	                            .reason = (char *)(uintptr_t) "the loss is not finite",
+	                            .stream = (char *)(uintptr_t) "rank-0"};
+	struct world *w = world_create(37);
+	char begins[200];
+
+	world_agent_up(w, "a", 1, 4);
+	m.job = world_submit(w, ONE);
+	begin(w, m.job, 1);
+	checkpoint(w, m.job, 1, 100);
+	checkpoint(w, m.job, 1, 190);
+	checkpoint(w, m.job, 1, 200);
+	world_msg(w, "a", 0, WM_FAILURE_LINE, &m);
+	world_turn(w);
+	fail(w, m.job, 1, 1);
+	is_str(attempt_text(w, m.job, 1, "plan", "action"), "rollback", "a rank that gives up at a NaN");
+	is_str(prepare_of(w, begins, sizeof begins), "step-100 100 101-200",
+	       "goes back 100 steps before the newest step that is known");
+	world_end_well(w);
+}
+
 int main(void)
 {
 	test_unknown();
 	test_user();
 	test_time_limit();
 	test_node_lost();
+	test_rollback();
+	test_rollback_to_start();
+	test_numeric_exit();
 	return tap_done();
 }
