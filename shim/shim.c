@@ -2,9 +2,9 @@
  * shim: the loop, the phases and the kill ladder.
  *
  * The order that makes the record trustworthy: DIR/state names the child before the child may execute
- * anything, so a shim that dies at any point leaves either "not started" or the name of what it started. The
- * end is recorded when the process has been reaped, its output has been read to the end and nothing below the
- * shim lives any more.
+ * anything, so a shim that dies at any point leaves either "not started" or the name of what it started. How
+ * the process ended is recorded and reported as soon as it has been reaped. The state follows when its output
+ * has been read to the end and nothing below the shim lives any more.
  *
  * Kill ladder: SIGTERM and SIGCONT to the group, the grace time, then SIGKILL to the group and to every
  * descendant, again and again with growing gaps until waitid knows of no child. Descendants that outlive the
@@ -443,7 +443,6 @@ static void begin_ending(struct shim *s)
 	s->ended_boot_us = now_us(s);
 	read_exit(s);
 	log_info("event=ended exit_code=%u signal=%u oom=%u", s->exit_code, s->signal, s->oom);
-	s->phase = SP_ENDING;
 	s->round_at_us = 0;
 	s->round_gap_us = 0;
 	if (s->ladder == LADDER_TERM)
@@ -452,6 +451,13 @@ static void begin_ending(struct shim *s)
 		s->strays_until_us = s->ended_boot_us;
 	else
 		s->strays_until_us = s->ended_boot_us + PIPES_HELD_US;
+	/* All that the process itself wrote is in its pipes: it goes into the files before its end is reported.
+	 */
+	out_drain(s->out);
+	if (s->childless && out_eof(s->out))
+		s->phase = SP_ENDING; /* the whole end follows at once */
+	else
+		enter_phase(s, SP_ENDING);
 }
 
 static void finish_shim(struct shim *s)

@@ -65,11 +65,11 @@ void launch_keep_step(int64_t step, uint64_t at_us, void *arg)
 
 void launch_keep_ended(struct lproc *p)
 {
-	if (p->kind != PROC_RANK || p->counted || !p->l->keeper || !lproc_ended(p))
+	if (p->kind != PROC_RANK || p->counted || !p->l->keeper || !lproc_exited(p))
 		return;
 	p->counted = 1;
 	keeper_rank_ended(p->l->keeper, p->ended_us ? p->ended_us : clock_real_us(p->l->host->env->clock),
-	                  p->state == PS_EXITED && p->exit_code == 0 && p->signal == 0);
+	                  p->state != PS_FAILED && p->state != PS_LOST && p->exit_code == 0 && p->signal == 0);
 }
 
 void launch_keep_over(struct launch *l)

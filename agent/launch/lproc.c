@@ -82,6 +82,11 @@ int lproc_ended(const struct lproc *p)
 	return p->state == PS_EXITED || p->state == PS_FAILED || p->state == PS_LOST;
 }
 
+int lproc_exited(const struct lproc *p)
+{
+	return p->exited || lproc_ended(p);
+}
+
 /* ---- telling ----------------------------------------------------------------------------------------------
  */
 
@@ -97,7 +102,7 @@ void lproc_report(struct lproc *p)
 	    .rank = p->rank,
 	    .local_rank = p->local_rank,
 	    .token = p->rsh_id ? p->rsh_id : p->token,
-	    .state = p->state,
+	    .state = p->exited && !lproc_ended(p) ? PS_EXITED : p->state,
 	    .pid = p->pid,
 	    .exit_code = p->exit_code,
 	    .signal = p->signal,
@@ -155,7 +160,7 @@ static void say_change(struct lproc *p)
 
 static int bad_end(const struct lproc *p)
 {
-	return lproc_ended(p) && (p->state != PS_EXITED || p->exit_code || p->signal);
+	return lproc_exited(p) && (p->state == PS_FAILED || p->state == PS_LOST || p->exit_code || p->signal);
 }
 
 /* orted and torchrun have no stream of their own: what they said (little, when all is well) goes to the
@@ -179,7 +184,7 @@ static void add_limit(struct lproc *p)
 	const char *limit = p->l->limit_text;
 	char *text;
 
-	if (!limit || !bad_end(p) || p->kind != PROC_RANK)
+	if (!limit || p->kind != PROC_RANK)
 		return;
 	if (p->l->limit_oom)
 		p->oom = 1;
@@ -189,11 +194,18 @@ static void add_limit(struct lproc *p)
 	p->last_lines_n = strlen(text);
 }
 
+static void take_last_lines(struct lproc *p)
+{
+	if (!bad_end(p))
+		return;
+	free(p->last_lines);
+	p->last_lines = tail_last_lines(p->logdir, LAST_LINES_MAX, &p->last_lines_n);
+	add_limit(p);
+}
+
 static void on_change(struct lproc *p)
 {
-	if (bad_end(p) && !p->last_lines)
-		p->last_lines = tail_last_lines(p->logdir, LAST_LINES_MAX, &p->last_lines_n);
-	add_limit(p);
+	take_last_lines(p);
 	if (lproc_ended(p) && !p->stream)
 		launcher_output(p);
 	say_change(p);
@@ -204,20 +216,8 @@ static void on_change(struct lproc *p)
 /* ---- hearing ----------------------------------------------------------------------------------------------
  */
 
-static void on_status(const struct wm_shim_status *st, void *arg)
+static void take_status(struct lproc *p, const struct wm_shim_status *st)
 {
-	struct lproc *p = arg;
-
-	if (lproc_ended(p) || st->state == PS_UNKNOWN || st->state == p->state)
-		return;
-	if (p->state == PS_RUNNING && st->state == PS_WAITING)
-		return;
-	/* A process that waited and got an order to end did not fail to start: the end of the launch is enough.
-	 */
-	p->unsaid = p->quit && p->state <= PS_WAITING && st->state == PS_FAILED;
-	p->by_lease = st->ended_by == BY_LEASE && st->state == PS_EXITED;
-	/* Its end says nothing of its program: the rank went with its node. */
-	p->state = p->by_lease ? PS_LOST : st->state;
 	p->pid = st->pid;
 	p->exit_code = st->exit_code;
 	p->signal = st->signal;
@@ -227,15 +227,54 @@ static void on_status(const struct wm_shim_status *st, void *arg)
 	p->ended_us = st->ended_us;
 	free(p->text);
 	p->text = xstrdup(st->text);
-	on_change(p);
+}
+
+/* The controller ends the other ranks now, and not when the last stray has closed its pipe. */
+static void on_exit_told(struct lproc *p, const struct wm_shim_status *st)
+{
+	if (p->exited || !st->ended_us || st->ended_by == BY_LEASE)
+		return;
+	p->exited = 1;
+	take_status(p, st);
+	take_last_lines(p);
+	log_info("event=proc_exited job=%" PRIu64 " attempt=%u proc=%s exit=%u signal=%u", p->l->job,
+	         p->l->attempt, p->name, p->exit_code, p->signal);
+	lproc_report(p);
+	launch_keep_ended(p);
+}
+
+static void on_status(const struct wm_shim_status *st, void *arg)
+{
+	struct lproc *p = arg;
+
+	if (lproc_ended(p) || st->state == PS_UNKNOWN)
+		return;
+	if (p->state == PS_RUNNING && st->state == PS_WAITING)
+		return;
+	if (st->state != p->state) {
+		/* A process that waited and got an order to end did not fail to start: the end of the launch is
+		 * enough. */
+		p->unsaid = p->quit && p->state <= PS_WAITING && st->state == PS_FAILED;
+		p->by_lease = st->ended_by == BY_LEASE && st->state == PS_EXITED;
+		/* Its end says nothing of its program: the rank went with its node. */
+		p->state = p->by_lease ? PS_LOST : st->state;
+		take_status(p, st);
+		on_change(p);
+	}
+	if (p->state == PS_RUNNING)
+		on_exit_told(p, st);
 }
 
 void lproc_end(struct lproc *p, enum proc_state state, const char *text)
 {
 	if (lproc_ended(p))
 		return;
+	/* How it ended is known. What is unknown is what it left behind, and the sweep finds that. */
+	if (p->exited)
+		state = PS_EXITED;
+	else
+		p->ended_us = clock_real_us(p->l->host->env->clock);
 	p->state = (uint8_t)state;
-	p->ended_us = clock_real_us(p->l->host->env->clock);
 	free(p->text);
 	p->text = xstrdup(text);
 	on_change(p);

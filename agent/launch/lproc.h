@@ -26,6 +26,7 @@ struct lproc {
 	struct shimlink *link;
 	struct tail *tail;
 	uint8_t state; /* enum proc_state */
+	int exited;    /* while it runs, for its shim: it has ended, but its pipes or strays have not */
 	uint32_t pid, exit_code, signal;
 	uint8_t oom, ended_by; /* ended_by: enum ended_by */
 	uint64_t started_us, ended_us;
@@ -44,7 +45,8 @@ struct lproc *lproc_new(struct launch *l, uint8_t kind, uint32_t local_rank);
 void lproc_free(struct lproc *p);
 void launch_free_procs(struct launch *l); /* all of them */
 int lproc_ended(const struct lproc *p);
-void lproc_watch(struct lproc *p); /* id and token are known: link and tail */
+int lproc_exited(const struct lproc *p); /* how it ended is known; its shim may still be at work */
+void lproc_watch(struct lproc *p);       /* id and token are known: link and tail */
 void lproc_report(struct lproc *p);
 void lproc_quit(struct lproc *p, uint32_t grace_ms, enum ended_by by);
 int lproc_was_quit(const struct lproc *p); /* by this agent or the one before, while it waited */

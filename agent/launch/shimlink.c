@@ -74,10 +74,10 @@ static int read_record(struct shimlink *l)
 		return 0;
 	}
 	end = is_end(s.st.state);
-	if (end) {
+	if (end)
 		l->ended = 1;
+	if (end || s.st.ended_us)
 		l->ops->status(&s.st, l->arg);
-	}
 	shim_state_fini(&s);
 	return end;
 }

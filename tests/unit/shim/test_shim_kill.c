@@ -174,6 +174,46 @@ static void test_late_writer(const char *ms, const char *want)
 	lab_end(&x);
 }
 
+/* A stray holds the pipes: its end is reported after that of the process. */
+static void test_end_told_first(void)
+{
+	struct wm_shim_status *st;
+	struct shim_state s;
+	struct lab x;
+	cleanup_free char *before = NULL, *after = NULL;
+	uint64_t late_us, id;
+	uint16_t type;
+	void *msg;
+
+	lab_init(&x, "late", "400", NULL);
+	lab_start(&x);
+	st = lab_wait(&x, PS_RUNNING);
+	while (!st->ended_us) {
+		wire_free(WM_SHIM_STATUS, st);
+		if (shim_recv(x.fd, &type, &id, &msg, LAB_MS, NULL) <= 0 || type != WM_SHIM_STATUS)
+			tap_bail("no status of the end came");
+		st = msg;
+	}
+	late_us = clock_real_us(clock_real()) - st->ended_us;
+	tap_diag("told after %" PRIu64 " us", late_us);
+	ok(late_us < 300000, "a watch learns of the end while a stray holds the pipes");
+	is_int(st->state, PS_RUNNING, "which the state does not show yet");
+	is_int(st->exit_code, 3, "with its exit code");
+	is_int((int64_t)st->out_bytes, 6, "and all of its own output is counted");
+	before = lab_output(&x, 0, NULL, NULL);
+	is_str(before, "early\n", "and in the file");
+	if (shim_state_read(x.dir, &s, NULL) < 0)
+		tap_bail("no state file");
+	ok(s.st.ended_us == st->ended_us && s.st.exit_code == 3, "the state file has it for the next agent");
+	shim_state_fini(&s);
+	wire_free(WM_SHIM_STATUS, st);
+	st = lab_wait(&x, PS_EXITED);
+	after = lab_output(&x, 0, NULL, NULL);
+	is_str(after, "early\nlate\n", "the stray's output is read all the same");
+	wire_free(WM_SHIM_STATUS, st);
+	lab_end(&x);
+}
+
 static void test_chain(void)
 {
 	struct wm_shim_status *st;
@@ -644,6 +684,7 @@ int main(void)
 	test_strays();
 	test_late_writer("100", "early\nlate\n");
 	test_late_writer("20000", "early\n");
+	test_end_told_first();
 	test_chain();
 	test_quit_before_start();
 	test_hangs_before_exec(0);

@@ -115,6 +115,27 @@ static void test_direct(void)
 	ok(!strstr(ctl_stream(c, "11 system-algo-1"), "hunter2"), "and nowhere in clear");
 }
 
+/* The end of a rank is reported while something of it still holds its pipes; what that writes is kept. */
+static void test_end_told_first(void)
+{
+	const struct wm_proc_report *p;
+	uint64_t late_us;
+
+	ok(prepare_one(93, "direct", 1, "(sleep 0.4; echo late) & echo last words; exit 3"), "an end: ready");
+	ctl_go(a, 93, 1, 1);
+	ok(ctl_wait_proc(a, PROC_RANK, 0, PS_EXITED, LONG), "the rank has exited");
+	p = ctl_proc(a, PROC_RANK, 0);
+	late_us = clock_real_us(clock_real()) - p->ended_us;
+	tap_diag("told after %" PRIu64 " us", late_us);
+	ok(late_us < 300000, "reported before its pipes are closed");
+	is_int(p->exit_code, 3, "with its exit code");
+	ok(p->last_lines.n == 11 && memcmp(p->last_lines.data, "last words\n", 11) == 0, "and its last line");
+	ok(!(a->seen & (1u << LAUNCH_ENDED)), "the launch has not ended");
+	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG), "it ends when all is read");
+	clean(93);
+	is_str(ctl_stream(c, "93 rank-0"), "last words\nlate\n", "the late line is in the log");
+}
+
 /* What the job's account puts at output/failure is read by an agent that may be root, on its loop. */
 static void test_failure_is_hostile(void)
 {
@@ -710,6 +731,7 @@ int main(void)
 	ok(ctl_wait_synced(a, 1, LONG), "joined, connected, reported");
 	ok(a->inv && a->inv->peer_port > 0 && a->inv->gpus.n == 2, "inventory");
 	test_direct();
+	test_end_told_first();
 	test_failure_is_hostile();
 	test_not_found();
 	test_kill();
