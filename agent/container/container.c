@@ -404,8 +404,8 @@ void container_shim(const struct container *c, struct strv *cgroup_procs, struct
                     uint32_t *holder_pid, uint64_t *holder_start)
 {
 	cgroup_procs_files(&c->cg, cgroup_procs);
-	if (c->cg.memory_limited)
-		cgroup_oom_files(&c->cg, oom_files);
+	/* Also without a limit of its own: a node without memory is not the program's failure. */
+	cgroup_oom_files(&c->cg, oom_files);
 	*holder_pid = (uint32_t)c->holder.pid;
 	*holder_start = c->holder.start_ticks;
 }
@@ -440,7 +440,7 @@ const struct cgroup *container_groups(const struct container *c)
 
 int container_oom_seen(struct container *c)
 {
-	return c->oom || (c->cg.memory_limited && cgroup_oom_kills(&c->cg) > 0);
+	return c->oom || cgroup_oom_kills(&c->cg) > 0;
 }
 
 void container_reap(void)
