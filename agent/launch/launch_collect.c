@@ -103,6 +103,16 @@ static void on_artifact(const struct upload_result *r, void *arg)
 	report_artifact(l, r->kind, r->digest, r->uri, r->size_bytes, r->files, NULL);
 }
 
+/* An agent that starts removes folders without a launch, but not this one. */
+static void mark_kept(const struct launch *l)
+{
+	cleanup_free char *path = xasprintf("%s/" KEPT_OUTPUTS_FILE, l->paths.work);
+	struct err e = {0};
+
+	if (fs_write_atomic(path, "", 0, 0600, &e) < 0)
+		log_warn("event=not_marked job=%" PRIu64 " attempt=%u reason=\"%s\"", l->job, l->attempt, e.text);
+}
+
 static void on_uploaded(int rc, const char *text, void *arg)
 {
 	struct launch *l = arg;
@@ -121,6 +131,7 @@ static void on_uploaded(int rc, const char *text, void *arg)
 	}
 	/* The results are worth more than free disk space. */
 	l->kept_outputs = 1;
+	mark_kept(l);
 	l->cls = RC_STAGING;
 	free(l->text);
 	l->text = xasprintf("outputs could not be uploaded (%s); they stay on node %s in %s", text ? text : "?",

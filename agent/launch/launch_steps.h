@@ -9,6 +9,8 @@
 #include "agent/launch/lproc.h"
 #include "shim/shim.h"
 
+#define KEPT_OUTPUTS_FILE "kept" /* in the folder of a launch whose outputs could not be uploaded */
+
 /* ---- prepare (launch_prepare.c, launch_procs.c) ----------------------------------------------------- */
 void launch_prepare(struct launch *l);
 /* Undoes the preparation and reports FAILED. */

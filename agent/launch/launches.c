@@ -13,6 +13,7 @@
 #include <utlist.h>
 
 #include "agent/base/priority.h"
+#include "agent/base/trash.h"
 #include "agent/keep/held.h"
 #include "agent/keep/keeper.h"
 #include "agent/launch/fence_mark.h"
@@ -596,6 +597,34 @@ static int adopt_one(const char *name, void *arg)
 	return 0;
 }
 
+/* A machine that starts again has lost RUN, and with it the launches: nobody collects their folders any more.
+ * Those with outputs that could not be uploaded stay. */
+static int remove_orphan(const char *name, void *arg)
+{
+	struct launches *t = arg;
+	struct agent_env *env = t->host->env;
+	cleanup_free char *run = xasprintf("%s/%s", env->cfg.run_dir, name);
+	cleanup_free char *work = xasprintf("%s/jobs/%s", env->cfg.data_dir, name);
+	cleanup_free char *mark = xasprintf("%s/" KEPT_OUTPUTS_FILE, work);
+	unsigned long long job;
+	unsigned attempt;
+	struct err e = {0};
+
+	if (sscanf(name, "%llu.%u", &job, &attempt) != 2 || access(run, F_OK) == 0 || access(mark, F_OK) == 0)
+		return 0;
+	log_info("event=orphan_removed job=%llu attempt=%u", job, attempt);
+	if (trash_put(t->host->trash, work, name, &e) < 0)
+		log_warn("event=not_removed job=%llu attempt=%u reason=\"%s\"", job, attempt, e.text);
+	return 0;
+}
+
+static void remove_orphans(struct launches *t)
+{
+	cleanup_free char *jobs = xasprintf("%s/jobs", t->host->env->cfg.data_dir);
+
+	fs_each(jobs, remove_orphan, t, NULL);
+}
+
 int launches_adopt(struct launches *t, struct err *e)
 {
 	struct fence_mark m;
@@ -611,6 +640,8 @@ int launches_adopt(struct launches *t, struct err *e)
 	}
 	t->adopted_mark = NULL;
 	fence_mark_fini(&m);
+	if (rc == 0 && !t->host->env->cfg.alone)
+		remove_orphans(t);
 	sweep_held(t);
 	return rc;
 }
