@@ -21,6 +21,7 @@
 #define HELLO_MS 30000 /* as for an exec: the program may be on a slow disk */
 #define CLEAN_MS 2000  /* for a request that was stopped, to remove what it began */
 #define END_MS   500
+#define KILL_MS  5000 /* on a busy machine the end of a killed process takes more than a moment */
 #define LEFT_MAX 64
 
 struct files {
@@ -70,7 +71,7 @@ static int end_helper(struct files *f, int wait_ms)
 		return -1;
 	if (poll(&p, 1, wait_ms) <= 0)
 		kill(f->pid, SIGKILL); /* our own child, not yet reaped: the number cannot be another's */
-	if (poll(&p, 1, END_MS) <= 0 || waitpid(f->pid, &status, WNOHANG) != f->pid) {
+	if (poll(&p, 1, KILL_MS) <= 0 || waitpid(f->pid, &status, WNOHANG) != f->pid) {
 		leave_helper(f->pid);
 		status = -1;
 	}
