@@ -290,6 +290,18 @@ inject_cut_controller() { # HOST [long]
 		nft_in "$ns" add rule ip "cut_$1" out ip daddr "$ip" drop
 }
 heal_cut_controller() { nft_in "$(cluster_ns head)" delete table ip "cut_$1"; }
+# Nothing gets in or out of a host, and its link stays up.
+inject_drop() { # HOST [long]
+	local ns
+	ns=$(cluster_ns "$1")
+	chaos_fault inject drop "$*" ${2:+"$1"} &&
+		nft_in "$ns" add table inet dropped &&
+		nft_in "$ns" add chain inet dropped in '{ type filter hook input priority 0; }' &&
+		nft_in "$ns" add chain inet dropped out '{ type filter hook output priority 0; }' &&
+		nft_in "$ns" add rule inet dropped in iifname eth0 drop &&
+		nft_in "$ns" add rule inet dropped out oifname eth0 drop
+}
+heal_drop() { nft_in "$(cluster_ns "$1")" delete table inet dropped; }
 nft_in() {
 	local ns=$1
 	shift
@@ -329,6 +341,8 @@ inject_power_off() { # HOST
 }
 heal_power_off() {
 	rm -f "$CLUSTER/$1/up"
+	# A machine that starts has no control groups.
+	find /sys/fs/cgroup/ -depth -mindepth 1 -type d -path "*/hearth/$1-$(cluster_digest "$1")/*" -exec rmdir {} + 2>/dev/null
 	cluster_host_start "$1" && chaos_side "$1" && cluster_agent "$1" "${CHAOS_AGENT_ARGS[@]}"
 }
 
