@@ -18,7 +18,6 @@
 #include "agent/keep/keep_watch.h"
 #include "common/base/log.h"
 #include "common/base/text.h"
-#include "common/net/wire_msg.h"
 #include "common/os/fsutil.h"
 
 #define LOOK_US    500000u
@@ -39,6 +38,7 @@ struct keeper {
 	uint64_t copying; /* its seq */
 	int watched;      /* the watch has ended for good */
 	int stopped;
+	enum launch_over said; /* the last answer */
 	void (*flushed)(void *arg);
 	void *flush_arg;
 };
@@ -366,18 +366,30 @@ void keeper_over(struct keeper *k)
 	loop_timer_arm(k->timer, 0);
 }
 
-static void check_flush(struct keeper *k)
+enum launch_over keeper_how_over(const struct keeper *k)
 {
-	void (*done)(void *arg) = k->flushed;
 	const struct keep_entry *newest = NULL;
 
-	if (!done || k->watch || !k->watched)
-		return;
+	if (!k->moment.over || k->watch || !k->watched)
+		return OVER_UNKNOWN;
 	for (size_t i = 0; i < k->index.n; i++)
 		if (!newest || k->index.v[i].seq > newest->seq)
 			newest = &k->index.v[i];
 	/* One try: later ones follow while the rest is uploaded. */
-	if (newest && newest->state == CKPT_COPYING && newest->tries == 0 && !k->stopped)
+	return newest && newest->state == CKPT_COPYING && newest->tries == 0 && !k->stopped ? OVER_STOPPED
+	                                                                                    : OVER_COPIED;
+}
+
+static void check_flush(struct keeper *k)
+{
+	enum launch_over over = keeper_how_over(k);
+	void (*done)(void *arg) = k->flushed;
+
+	if (over > k->said && !k->stopped) {
+		k->said = over;
+		k->p.over(k->p.arg);
+	}
+	if (!done || over != OVER_COPIED)
 		return;
 	k->flushed = NULL;
 	done(k->flush_arg);

@@ -18,6 +18,7 @@
 #include "agent/base/user.h"
 #include "agent/link/data_link.h"
 #include "agent/link/outbox.h"
+#include "common/net/wire_msg.h"
 
 #define KEEPER_HELD 16 /* checkpoints at a time; the oldest of more is dropped */
 
@@ -38,6 +39,7 @@ struct keeper_params {
 	int restored;     /* the folder began with a checkpoint */
 	/* A sentence for the owner of the job. key: the same for the same thing. */
 	void (*warn)(const char *key, const char *text, void *arg);
+	void (*over)(void *arg); /* keeper_how_over has a new answer */
 	void *arg;
 };
 struct keeper *keeper_create(const struct keeper_params *p);
@@ -50,6 +52,8 @@ void keeper_step(struct keeper *k, int64_t step, uint64_t at_us);
 void keeper_rank_ended(struct keeper *k, uint64_t at_us, int well);
 /* No process of the launch is left. */
 void keeper_over(struct keeper *k);
+/* After keeper_over: how much is done. OVER_STOPPED: all whole checkpoints are held and reported. */
+enum launch_over keeper_how_over(const struct keeper *k);
 /* After keeper_over: done(arg) when the newest checkpoint has its copy, or cannot have one. */
 void keeper_flush(struct keeper *k, void (*done)(void *arg), void *arg);
 void keeper_stop(struct keeper *k); /* nothing more is copied or reported */

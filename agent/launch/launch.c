@@ -189,7 +189,8 @@ void launch_report(struct launch *l)
 	                             .done_bytes = l->done_bytes,
 	                             .total_bytes = l->total_bytes,
 	                             .cls = (uint8_t)l->cls,
-	                             .text = l->text};
+	                             .text = l->text,
+	                             .over = (uint8_t)launch_how_over(l)};
 	char none[] = "";
 
 	m.phase = none;

@@ -157,9 +157,10 @@ static void start_upload(struct launch *l)
 	launch_phase(l, "uploading");
 	launch_save(l, NULL);
 	launch_report(l);
-	l->upload =
-	    upload_start(l->host->env, l->host->link, l->job, l->attempt, l->epoch, l->plan->m->node_rank,
-	                 l->plan->n_nodes, &l->paths, &l->user, l->plan->spec->output_uri, &upload_ops, l);
+	/* Its own epoch, also when an order has told of a later one: its successor may have uploaded. */
+	l->upload = upload_start(l->host->env, l->host->link, l->job, l->attempt, l->plan->m->epoch,
+	                         l->plan->m->node_rank, l->plan->n_nodes, &l->paths, &l->user,
+	                         l->plan->spec->output_uri, &upload_ops, l);
 	if (!l->upload)
 		on_uploaded(-1, "the upload could not be started", l);
 }
@@ -278,7 +279,27 @@ static void on_rest(int left, void *arg)
 		return;
 	}
 	l->unkilled = 0;
+	launch_report(l);
 	launch_collect_step(l);
+}
+
+/* Whatever is left holds the clean-up back, and is looked for then (await_rest). */
+static void on_proved(int left, void *arg)
+{
+	struct launch *l = arg;
+
+	l->sweep = NULL;
+	if (left == 0) {
+		l->unkilled = 0;
+		launch_report(l);
+	}
+	launch_collect_step(l);
+}
+
+void launch_prove_over(struct launch *l)
+{
+	if (l->unkilled && !l->sweep)
+		launch_ask_sweep(l, 0, on_proved);
 }
 
 /* It holds GPUs and CPUs: looked for again and again. */

@@ -28,6 +28,15 @@ static uint64_t started_us(const struct launch *l)
 	return clock_real_us(l->host->env->clock);
 }
 
+/* Its checkpoints were reported before. */
+static void on_over(void *arg)
+{
+	struct launch *l = arg;
+
+	if (launch_is_over(l) && l->state != LAUNCH_CLEANED)
+		launch_report(l);
+}
+
 void launch_keep_start(struct launch *l)
 {
 	const struct wm_prepare *m = l->plan->m;
@@ -47,6 +56,7 @@ void launch_keep_start(struct launch *l)
 	                          .n_cpus = l->n_cpus,
 	                          .restored = m->resume_from[0] != '\0' || m->resume_name[0] != '\0',
 	                          .warn = launch_warn,
+	                          .over = on_over,
 	                          .arg = l};
 
 	if (l->keeper || l->host->env->cfg.alone)
@@ -89,6 +99,13 @@ void launch_keep_flush(struct launch *l, void (*done)(void *arg))
 	launch_keep_over(l);
 	keeper_set_epoch(l->keeper, l->epoch);
 	keeper_flush(l->keeper, done, l);
+}
+
+enum launch_over launch_how_over(const struct launch *l)
+{
+	if (!launch_is_over(l) || l->unsure || l->unkilled)
+		return OVER_UNKNOWN;
+	return l->keeper ? keeper_how_over(l->keeper) : OVER_COPIED;
 }
 
 /* What the next attempt may begin with stays on the node. */

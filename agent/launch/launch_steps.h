@@ -51,6 +51,8 @@ void launch_keep_start(struct launch *l);                       /* its ranks may
 void launch_keep_step(int64_t step, uint64_t at_us, void *arg); /* arg: the launch. A rank reported it */
 void launch_keep_ended(struct lproc *p);
 void launch_keep_over(struct launch *l); /* no process is left */
+/* How much of its end is past, for reports. */
+enum launch_over launch_how_over(const struct launch *l);
 /* done(launch) when the newest checkpoint has its copy, or cannot have one. */
 void launch_keep_flush(struct launch *l, void (*done)(void *arg));
 void launch_keep_end(struct launch *l); /* the folders go; with keep, held checkpoints stay */
@@ -81,6 +83,8 @@ int launch_is_uploading(const struct launch *l);
 void launch_fence_upload(struct launch *l); /* as if COLLECT had not come */
 void launch_collect_step(struct launch *l); /* an event that the clean-up may wait for */
 void launch_report_failure_file(struct launch *l);
+/* An adopted launch that is over: looks whether anything of it is left, and reports when nothing is. */
+void launch_prove_over(struct launch *l);
 
 /* ---- adopt (launch_adopt.c) ------------------------------------------------------------------------- */
 /* Continues the launch in RUN/KEY; fenced: why an earlier agent had begun to fence it, NULL it had not.

@@ -81,6 +81,17 @@ static int check_epoch(struct launches *t, uint64_t job, uint64_t epoch)
 	return 0;
 }
 
+/* Finds another launch of the job on this node that may still have processes. */
+static struct launch *find_alive(const struct launches *t, const struct launch *than)
+{
+	struct launch *l;
+
+	DL_FOREACH (t->list, l)
+		if (l->job == than->job && l != than && !launch_is_over(l))
+			return l;
+	return NULL;
+}
+
 static void add_launch(struct launches *t, struct launch *l)
 {
 	DL_APPEND(t->list, l);
@@ -107,6 +118,36 @@ static void report_absent(struct launches *t, uint64_t job, uint32_t attempt, ui
 
 /* ---- orders ----------------------------------------------------------------------------------------------
  */
+
+static void stop_launch(struct launch *l, uint32_t grace_ms, const char *why)
+{
+	if (l->cls == RC_NONE && !launch_is_over(l))
+		l->cls = RC_STOPPED;
+	launch_kill(l, grace_ms, why);
+}
+
+/* An older launch of the job can only be killed and collected. */
+static void end_older(struct launches *t, const struct launch *l)
+{
+	struct launch *older;
+
+	DL_FOREACH (t->list, older)
+		if (older->job == l->job && older != l && !launch_is_over(older))
+			stop_launch(older, 0, "a later attempt is being prepared");
+}
+
+static void go_launch(struct launches *t, struct launch *l)
+{
+	const struct launch *older = find_alive(t, l);
+	cleanup_free char *text = NULL;
+
+	if (!older) {
+		launch_go(l);
+		return;
+	}
+	text = xasprintf("attempt %u of the job has not ended on this node", older->attempt);
+	launch_fail(l, RC_AGENT, text);
+}
 
 static void on_prepare(struct launches *t, struct wm_prepare *m)
 {
@@ -142,6 +183,7 @@ static void on_prepare(struct launches *t, struct wm_prepare *m)
 	l = launch_new(t->host, plan);
 	add_launch(t, l);
 	launch_prepare(l);
+	end_older(t, l);
 }
 
 /* All other orders begin with job, attempt, epoch. */
@@ -193,13 +235,6 @@ static void report_unknown(struct launches *t, uint16_t type, const struct head 
 	default:
 		break;
 	}
-}
-
-static void stop_launch(struct launch *l, uint32_t grace_ms, const char *why)
-{
-	if (l->cls == RC_NONE && !launch_is_over(l))
-		l->cls = RC_STOPPED;
-	launch_kill(l, grace_ms, why);
 }
 
 static void on_kill(struct launch *l, const struct wm_kill *m)
@@ -280,7 +315,7 @@ void launches_order(struct launches *t, uint16_t type, void *msg)
 	if (l->to_fence)
 		fence_launch(t, l);
 	if (type == WM_LAUNCH_GO)
-		launch_go(l);
+		go_launch(t, l);
 	else if (type == WM_ORTED_START)
 		launch_orted(l, msg);
 	else if (type == WM_KILL)

@@ -47,7 +47,7 @@ struct upload {
 
 static const struct {
 	const char *kind, *dir;
-} kinds[] = {{"model", "model"}, {"output", "output"}, {"checkpoint", "checkpoints"}};
+} kinds[] = {{"checkpoint", "checkpoints"}, {"model", "model"}, {"output", "output"}}; /* in this order */
 #define N_KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
 /* ---- to the loop

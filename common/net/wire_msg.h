@@ -33,6 +33,12 @@ enum launch_state { /* of one launch (job, attempt) on one node */
 	                LAUNCH_CLEANED,  /* outputs uploaded or dropped, directories removed; the agent forgets it
 	                                    after the ack */
 };
+enum launch_over {                   /* of an ENDED or FAILED launch: how much of its end is past */
+	               OVER_UNKNOWN = 0, /* not said: only CLEANED tells that nothing of it is left */
+	               OVER_STOPPED, /* no process is left, and all whole checkpoints of it are held and reported
+	                              */
+	               OVER_COPIED,  /* also, the newest checkpoint is outside of the node, or cannot be copied */
+};
 enum proc_kind { PROC_RANK = 1, PROC_ORTED = 2, PROC_MPIRUN = 3, PROC_TORCHRUN = 4 };
 enum proc_state {
 	PS_UNKNOWN = 0,
@@ -97,7 +103,7 @@ enum reason_class { REASON_CLASSES(S) N_REASON_CLASS };
 #define LAUNCH_PHASE_RESTORE "restore"
 #define WM_LAUNCH_REPORT_F(F)                                                                                                      \
 	F(U64, job) F(U32, attempt) F(U64, epoch) F(U8, state) F(STR, phase) F(U64, phase_started_us) F(U64, done_bytes)             \
-	F(U64, total_bytes) F(U8, cls) F(STR, text) F(STRV, phases)
+	F(U64, total_bytes) F(U8, cls) F(STR, text) F(STRV, phases) F(U8, over, 3) /* enum launch_over */
 #define WM_PROC_REPORT_F(F)                                                                                                        \
 	F(U64, job) F(U32, attempt) F(U64, epoch) F(U8, kind) F(U32, rank) F(U32, local_rank) F(STR, token) F(U8, state) F(U32, pid)     \
 	F(U32, exit_code) F(U32, signal) F(U8, oom) F(U8, ended_by) F(U64, started_us) F(U64, ended_us) F(STR, text) F(BYTES, last_lines)

@@ -45,6 +45,12 @@ void keeper_over(struct keeper *k)
 	(void)k;
 }
 
+enum launch_over keeper_how_over(const struct keeper *k)
+{
+	(void)k;
+	return OVER_COPIED;
+}
+
 void keeper_flush(struct keeper *k, void (*done)(void *arg), void *arg)
 {
 	(void)k;

@@ -131,6 +131,10 @@ static void on_control(struct ctl_agent *a, uint16_t type, uint64_t id, void *ms
 		a->seen |= 1u << a->launch->state;
 		if (a->launch->job < CTL_JOBS)
 			a->states[a->launch->job] = (uint8_t)a->launch->state;
+		if (a->launch->attempt < CTL_ATTEMPTS) {
+			a->attempts[a->launch->attempt].state = a->launch->state;
+			a->attempts[a->launch->attempt].over = a->launch->over;
+		}
 		ack(a, id);
 		return;
 	case WM_PROC_REPORT:
@@ -473,6 +477,7 @@ void ctl_forget_reports(struct ctl *c)
 		wire_free(WM_LAUNCH_REPORT, a->launch);
 		a->launch = NULL;
 		a->seen = 0;
+		memset(a->attempts, 0, sizeof(a->attempts));
 		for (int k = 0; k < CTL_PROCS; k++) {
 			wire_free(WM_PROC_REPORT, a->procs[k].r);
 			a->procs[k].r = NULL;

@@ -13,10 +13,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define CTL_AGENTS 4
-#define CTL_PROCS  64
-#define CTL_NODES  8
-#define CTL_JOBS   256
+#define CTL_AGENTS   4
+#define CTL_PROCS    64
+#define CTL_NODES    8
+#define CTL_JOBS     256
+#define CTL_ATTEMPTS 4
 
 struct ctl_proc {
 	struct wm_proc_report *r; /* NULL: free */
@@ -40,6 +41,9 @@ struct ctl_agent {
 	struct wm_launch_report *launch; /* last one */
 	unsigned seen;                   /* bit per launch state that was reported */
 	uint8_t states[CTL_JOBS];        /* the last one of each job with such a number */
+	struct {
+		uint8_t state, over;  /* of the last report */
+	} attempts[CTL_ATTEMPTS]; /* of the job with the last report, by number */
 	struct ctl_proc procs[CTL_PROCS];
 	char *mpirun_line, *failure;
 	char *artifacts; /* "kind uri\n" */
@@ -83,6 +87,8 @@ void ctl_agent_kill(struct ctl_agent *a, int signo); /* and reaps it */
 /* Turns the loop until cond holds; 0 when timeout_ms passed. */
 int ctl_wait(struct ctl *c, uint32_t timeout_ms, int (*cond)(struct ctl *c, void *arg), void *arg);
 int ctl_wait_state(struct ctl_agent *a, enum launch_state s, uint32_t timeout_ms);
+int ctl_wait_attempt(struct ctl_agent *a, uint32_t attempt, enum launch_state s, uint32_t timeout_ms);
+int ctl_wait_over(struct ctl_agent *a, uint32_t attempt, enum launch_over over, uint32_t timeout_ms);
 int ctl_wait_phase(struct ctl_agent *a, const char *phase, uint32_t timeout_ms);
 int ctl_wait_synced(struct ctl_agent *a, int connections, uint32_t timeout_ms);
 int ctl_wait_proc(struct ctl_agent *a, uint8_t kind, uint32_t rank, uint8_t state, uint32_t timeout_ms);

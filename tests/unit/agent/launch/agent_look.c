@@ -9,6 +9,7 @@
 
 #include "common/base/xalloc.h"
 #include "common/os/fsutil.h"
+#include "tests/lib/tap.h"
 #include "tests/unit/agent/launch/agent_ctl.h"
 
 static int stat_of(pid_t pid, char *state, pid_t *parent)
@@ -66,4 +67,44 @@ int ctl_reachable(const char *path)
 			return 0;
 	}
 	return 1;
+}
+
+/* ---- several attempts of a job ---------------------------------------------------------------------- */
+
+struct attempt_want {
+	const struct ctl_agent *a;
+	uint32_t attempt;
+	int state, over; /* 0: any */
+};
+
+static int has_attempt(struct ctl *c, void *arg)
+{
+	const struct attempt_want *w = arg;
+
+	(void)c;
+	return (!w->state || w->a->attempts[w->attempt].state == w->state) &&
+	       (!w->over || w->a->attempts[w->attempt].over >= w->over);
+}
+
+static int wait_attempt(struct attempt_want *w, uint32_t timeout_ms)
+{
+	if (ctl_wait(w->a->c, timeout_ms, has_attempt, w))
+		return 1;
+	tap_diag("%s: attempt %u is in state %d, over %d", w->a->name, w->attempt,
+	         w->a->attempts[w->attempt].state, w->a->attempts[w->attempt].over);
+	return 0;
+}
+
+int ctl_wait_attempt(struct ctl_agent *a, uint32_t attempt, enum launch_state s, uint32_t timeout_ms)
+{
+	struct attempt_want w = {.a = a, .attempt = attempt, .state = (int)s};
+
+	return wait_attempt(&w, timeout_ms);
+}
+
+int ctl_wait_over(struct ctl_agent *a, uint32_t attempt, enum launch_over over, uint32_t timeout_ms)
+{
+	struct attempt_want w = {.a = a, .attempt = attempt, .over = (int)over};
+
+	return wait_attempt(&w, timeout_ms);
 }

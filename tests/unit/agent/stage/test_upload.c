@@ -121,14 +121,14 @@ static void test_store(void)
 	made("checkpoints/step-10", "c\n");
 	upload(0, 1, NULL);
 	is_int(up.rc, 0, up.text[0] ? up.text : "uploaded");
-	is_str(up.kinds, "model:2:900002 output:1:5 checkpoint:1:2 ", "three kinds, with files and bytes");
+	is_str(up.kinds, "checkpoint:1:2 model:2:900002 output:1:5 ", "three kinds, with files and bytes");
 	is_int(blob_get(k.ctl.blobdir, up.digest, 1 << 20, &manifest, &n, &e), 0, "the manifest is there");
 	is_int(tree_extract(manifest, n, k.ctl.blobdir, dir, NULL, &e), 0, "the tree can be read back");
-	is_at(dir, "step-10", "c\n");
+	is_at(dir, "data/result.txt", "fine\n");
 	ok(up.uri[0] == '\0', "no address");
 	puts = k.ctl.puts;
 	upload(0, 1, NULL);
-	is_str(up.kinds, "model:2:900002 output:1:5 checkpoint:1:2 ", "again");
+	is_str(up.kinds, "checkpoint:1:2 model:2:900002 output:1:5 ", "again");
 	is_int(k.ctl.puts - puts, 3, "only the manifests are sent again");
 }
 
