@@ -43,6 +43,7 @@
 #include "controller/state/request.h"
 #include "controller/state/role.h"
 #include "controller/state/turn.h"
+#include "controller/watch/watch.h"
 
 #define REVIEWS_A_TURN 100000 /* a job that changes without end must not stop all others */
 
@@ -57,6 +58,7 @@ static const struct observer observers[] = {
     {.before_event = alloc_before_event, .after_event = alloc_after_event},
     {.after_event = array_after_event, .job_goes = array_free},
     {.before_reply = idem_keep},
+    {.after_event = watch_after_event, .job_goes = watch_job_goes},
     {.commit_failed = core_fail, .store_recovered = core_recovered},
 };
 
@@ -240,6 +242,12 @@ static void dispatch_message(struct core *c, struct cnode *n, uint16_t type, uin
 	}
 }
 
+static void take_points(struct core *c, const char *node, const struct wm_metrics *m)
+{
+	if (on_metrics(c, node, m))
+		watch_points(c, node, m);
+}
+
 void core_agent_msg(struct core *c, const char *node, uint64_t session, uint16_t type, uint64_t id, void *msg)
 {
 	struct cnode *n = node_find(c, node);
@@ -248,7 +256,7 @@ void core_agent_msg(struct core *c, const char *node, uint64_t session, uint16_t
 	if (c->life.stopping)
 		;                        /* no acknowledgement: the agent sends it again, to the next hearthd */
 	else if (type == WM_METRICS) /* the data connection has no control session */
-		on_metrics(c, node, msg);
+		take_points(c, node, msg);
 	else if (n && n->connected && n->session == session && (type == WM_BEAT || !c->life.failing))
 		dispatch_message(c, n, type, id, msg);
 	wire_free(type, msg);
@@ -317,6 +325,8 @@ uint64_t core_next_us(const struct core *c)
 		at = silence_next_us(c);
 	if (reserve_first(c) && c->reserves.at_us < at)
 		at = c->reserves.at_us;
+	if (watch_next_us(c) < at)
+		at = watch_next_us(c);
 	if (alloc_next_us(c) < at)
 		at = alloc_next_us(c);
 	return at;
@@ -349,6 +359,8 @@ void core_tick(struct core *c)
 		lease_check(c);
 	if (reserve_first(c) && now_boot(c) >= c->reserves.at_us)
 		reserve_review(c);
+	if (now_boot(c) >= watch_next_us(c))
+		watch_tick(c);
 	alloc_tick(c);
 }
 

@@ -39,6 +39,7 @@
 #include "controller/state/jobs.h"
 #include "controller/state/node_table.h"
 #include "controller/state/turn.h"
+#include "controller/watch/watch.h"
 #include "store/read/load.h"
 
 void state_clear(struct core *c)
@@ -198,6 +199,12 @@ static int on_failure(uint64_t job, uint32_t attempt, uint64_t at_us, const char
 	if (j && d && event_apply(&j->r, EV_FAILURE_LINE, attempt, at_us, d, &e) < 0)
 		log_warn("event=failure_line_refused job=%" PRIu64 " text=\"%s\"", job, e.text);
 	cJSON_Delete(d);
+	return 0;
+}
+
+static int on_watch(uint64_t job, const char *state, void *arg)
+{
+	watch_load(arg, job, state);
 	return 0;
 }
 
@@ -392,6 +399,7 @@ static int load_records(struct core *c, struct err *e)
 	                       .rank = on_rank,
 	                       .checkpoint = on_checkpoint,
 	                       .checkpoint_part = on_checkpoint_part,
+	                       .watch = on_watch,
 	                       .event = on_failure,
 	                       .event_type = "failure_line",
 	                       .node = on_node,

@@ -311,6 +311,7 @@ static void set_defaults(struct spec_parse *p)
 	s->resume_step = -1;
 	s->grace_s = 30;
 	s->keep_last = 3;
+	spec_watch_init(&s->watch);
 	s->retry = (struct spec_retry){.max_attempts = 3, .capacity = 30, .wait_s = 60, .no_progress = 3};
 	s->preemptible = 1;
 }

@@ -16,6 +16,7 @@
 #include "common/base/err.h"
 #include "common/base/xalloc.h"
 #include "common/spec/launcher.h"
+#include "common/spec/spec_watch.h"
 #include "common/spec/sweep.h"
 
 #define SPEC_MAX_BYTES (1024 * 1024)
@@ -123,6 +124,7 @@ struct job_spec {
 	double max_cost_usd;    /* of all attempts; 0 none */
 	uint64_t grace_s;       /* "limits.grace_s": TERM to KILL at stop, default 30 */
 	struct spec_retry retry;
+	struct spec_watch watch;
 	int64_t priority; /* -1000..1000 */
 	int preemptible;  /* 0: firm, see scheduler/sched.h */
 	char *queue;      /* "default" */

@@ -160,6 +160,8 @@ void spec_v_output(struct spec_parse *p, const struct spec_rule *r, const char *
                    void *out);
 void spec_v_resume(struct spec_parse *p, const struct spec_rule *r, const char *where, const cJSON *v,
                    void *out);
+void spec_v_watch(struct spec_parse *p, const struct spec_rule *r, const char *where, const cJSON *v,
+                  void *out);
 void spec_v_metrics(struct spec_parse *p, const struct spec_rule *r, const char *where, const cJSON *v,
                     void *out);
 void spec_v_queue(struct spec_parse *p, const struct spec_rule *r, const char *where, const cJSON *v,

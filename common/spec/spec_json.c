@@ -218,6 +218,7 @@ cJSON *spec_to_json(const struct job_spec *s)
 		cJSON_AddNumberToObject(limits, "max_cost_usd", s->max_cost_usd);
 	else
 		cJSON_AddNullToObject(limits, "max_cost_usd");
+	cJSON_AddItemToObject(obj, "watch", spec_watch_json(&s->watch));
 	cJSON_AddItemToObject(obj, "retry", retry_of(&s->retry));
 	cJSON_AddNumberToObject(obj, "priority", (double)s->priority);
 	cJSON_AddStringToObject(obj, "queue", s->queue);

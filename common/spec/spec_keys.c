@@ -74,16 +74,42 @@
 	K("metrics", "list of objects", "[]", 1, spec_v_metrics, 0, 0, 100, "numbers read from the log") \
 	K("metrics[].name", "string", "", 1, spec_v_name, T(name), -1, 128, "name of the series") \
 	K("metrics[].regex", "string", "", 1, spec_v_regex, T(regex), 0, 4096, "PCRE2 pattern; its first group is the number") \
-	K("watch", "object", "{}", 0, spec_v_object, 0, 0, 0, "what is watched while the job runs") \
-	K("watch.loss", "string", "null", 0, spec_v_reserved, 0, 0, 0, "metric that is the loss") \
-	K("watch.step", "string", "null", 0, spec_v_reserved, 0, 0, 0, "metric that is the step") \
-	K("watch.throughput", "string", "null", 0, spec_v_reserved, 0, 0, 0, "metric that is the throughput") \
-	K("watch.on_spike", "string", "null", 0, spec_v_reserved, 0, 0, 0, "action at a loss spike") \
-	K("watch.on_nan", "string", "null", 0, spec_v_reserved, 0, 0, 0, "action when the loss is not a number") \
-	K("watch.on_drop", "string", "null", 0, spec_v_reserved, 0, 0, 0, "action at a sudden drop of the loss") \
-	K("watch.on_plateau", "string", "null", 0, spec_v_reserved, 0, 0, 0, "action when the loss stays flat") \
-	K("watch.on_hang", "string", "null", 0, spec_v_reserved, 0, 0, 0, "action when no step ends any more") \
-	K("watch.on_throughput", "string", "null", 0, spec_v_reserved, 0, 0, 0, "action when the throughput falls") \
+	K("watch", "object", "{}", 1, spec_v_object, 0, 0, 0, "what hearthd watches while the job runs, and what follows (docs/spec/14-watch.md)") \
+	K("watch.loss", "string", "\"loss\"", 1, spec_v_watch, 0, 0, 0, "metric that is the loss") \
+	K("watch.step", "string", "\"step\"", 1, spec_v_watch, 0, 0, 0, "metric that is the step") \
+	K("watch.throughput", "string", "null", 1, spec_v_watch, 0, 0, 0, "metric that is the throughput; null: the time between steps") \
+	K("watch.on_spike", "string", "\"pin\"", 1, spec_v_watch, 0, 0, 0, "action at a loss spike: alert, pin, rollback, restart or stop") \
+	K("watch.on_drop", "string", "\"pin\"", 1, spec_v_watch, 0, 0, 0, "action at a sudden drop of the loss") \
+	K("watch.on_nan", "string", "\"pin\"", 1, spec_v_watch, 0, 0, 0, "action when the loss is not finite") \
+	K("watch.on_divergence", "string", "\"pin\"", 1, spec_v_watch, 0, 0, 0, "action when the loss rises slowly") \
+	K("watch.on_plateau", "string", "\"alert\"", 1, spec_v_watch, 0, 0, 0, "action when the loss stays flat; no rollback, as for the next ones") \
+	K("watch.on_slow", "string", "\"alert\"", 1, spec_v_watch, 0, 0, 0, "action when steps take longer than before") \
+	K("watch.on_stall", "string", "\"alert\"", 1, spec_v_watch, 0, 0, 0, "action when one step took very long") \
+	K("watch.on_hang", "string", "\"alert\"", 1, spec_v_watch, 0, 0, 0, "action when no step ends any more") \
+	K("watch.rising_steps", "integer", "50", 1, spec_v_watch, 0, 0, 0, "a spike that still rises so many steps after its onset is acted on") \
+	K("watch.patience_steps", "integer", "200", 1, spec_v_watch, 0, 0, 0, "a spike that has not healed after so many steps is acted on") \
+	K("watch.margin_steps", "integer", "100", 1, spec_v_watch, 0, 0, 0, "steps from the checkpoint of a rollback to the onset; doubles each time") \
+	K("watch.max_rollbacks", "integer", "3", 1, spec_v_watch, 0, 0, 0, "rollbacks after which the job stops") \
+	K("watch.missing_steps", "integer", "50", 1, spec_v_watch, 0, 0, 0, "steps without a loss that count as not finite") \
+	K("watch.settle_steps", "integer", "50", 1, spec_v_watch, 0, 0, 0, "steps after the order of a rollback in which nothing is judged") \
+	K("watch.spike_points", "integer", "3", 1, spec_v_watch, 0, 0, 0, "high points among five that make a spike") \
+	K("watch.spike_floor", "number", "0.2", 1, spec_v_watch, 0, 0, 0, "least height of a spike") \
+	K("watch.spike_share", "number", "0.05", 1, spec_v_watch, 0, 0, 0, "least height as a share of the loss") \
+	K("watch.spike_sigma", "number", "5", 1, spec_v_watch, 0, 0, 0, "least height in standard deviations") \
+	K("watch.heal_sigma", "number", "3", 1, spec_v_watch, 0, 0, 0, "distance from the old level at which a spike has healed") \
+	K("watch.drop_share", "number", "0.15", 1, spec_v_watch, 0, 0, 0, "least depth of a drop as a share of the loss") \
+	K("watch.drop_sigma", "number", "8", 1, spec_v_watch, 0, 0, 0, "least depth in standard deviations") \
+	K("watch.divergence_share", "number", "0.12", 1, spec_v_watch, 0, 0, 0, "rise of the level as a share of its best") \
+	K("watch.divergence_sigma", "number", "3", 1, spec_v_watch, 0, 0, 0, "rise in standard deviations") \
+	K("watch.plateau_steps", "integer", "2000", 1, spec_v_watch, 0, 0, 0, "least length of a plateau") \
+	K("watch.plateau_share", "number", "0.001", 1, spec_v_watch, 0, 0, 0, "improvement that ends a plateau, as a share") \
+	K("watch.slow_share", "number", "0.04", 1, spec_v_watch, 0, 0, 0, "rise of the step time that counts, as a share") \
+	K("watch.slow_sigma", "number", "1.5", 1, spec_v_watch, 0, 0, 0, "rise in standard deviations") \
+	K("watch.slow_steps", "integer", "16", 1, spec_v_watch, 0, 0, 0, "steps that a rise lasts before the alarm") \
+	K("watch.slow_act_steps", "integer", "64", 1, spec_v_watch, 0, 0, 0, "steps that a rise lasts before the action") \
+	K("watch.stall_times", "number", "10", 1, spec_v_watch, 0, 0, 0, "multiple of the usual step time that is a stall") \
+	K("watch.hang_s", "number", "60", 1, spec_v_watch, 0, 0, 0, "least seconds without a step that are a hang") \
+	K("watch.hang_times", "number", "2", 1, spec_v_watch, 0, 0, 0, "least multiple of the longest pause seen") \
 	K("watch.on_straggler", "string", "null", 0, spec_v_reserved, 0, 0, 0, "action when one rank holds up the others") \
 	K("rules", "list of objects", "[]", 0, spec_v_reserved, 0, 0, 0, "own rules over metrics and log lines") \
 	K("retry", "object", "{}", 1, spec_v_object, 0, 0, 0, "restarts after a failure") \

@@ -37,6 +37,12 @@ uint32_t watch_loss_rollbacks(const struct watch_loss *w)
 	return (uint32_t)w->rollbacks;
 }
 
+void watch_loss_refused(struct watch_loss *w)
+{
+	w->rollbacks -= w->rollbacks > 0 && !w->stopped;
+	w->stopped = 0;
+}
+
 int64_t watch_cadence(const struct watch_loss *w)
 {
 	double v[WATCH_GAPS];

@@ -33,7 +33,7 @@ struct watch_alarm {
 struct watch_order {
 	enum watch_kind kind;
 	enum watch_action action;   /* WATCH_PIN, WATCH_ROLLBACK, WATCH_RESTART or WATCH_STOP */
-	int64_t step;               /* at which it is given */
+	int64_t step, onset;        /* at which it is given; first bad step */
 	int64_t to_step;            /* of the checkpoint; WATCH_NO_STEP: none */
 	int64_t skip_from, skip_to; /* of a rollback: steps whose data is to be left out */
 	char reason[WATCH_REASON];
@@ -63,6 +63,8 @@ void watch_loss_feed(struct watch_loss *w, int64_t step, double loss, struct wat
 void watch_loss_advance(struct watch_loss *w, int64_t step, struct watch_out *out);
 /* The run continues from this step (an order was carried out, or a node was lost). */
 void watch_loss_rewind(struct watch_loss *w, int64_t step);
+/* The order of the last call was not carried out, so it does not count. */
+void watch_loss_refused(struct watch_loss *w);
 uint32_t watch_loss_rollbacks(const struct watch_loss *w);
 
 cJSON *watch_loss_save(const struct watch_loss *w);

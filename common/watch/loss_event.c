@@ -64,6 +64,7 @@ static struct watch_order *add_order(struct watch_loss *w, struct watch_out *out
 	*o = (struct watch_order){.kind = (enum watch_kind)w->event.kind,
 	                          .action = a,
 	                          .step = step,
+	                          .onset = w->event.onset,
 	                          .to_step = WATCH_NO_STEP,
 	                          .skip_from = WATCH_NO_STEP,
 	                          .skip_to = WATCH_NO_STEP};

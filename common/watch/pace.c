@@ -64,6 +64,7 @@ static void add_order(const struct watch_pace *w, struct watch_out *out, enum wa
 	*o = (struct watch_order){.kind = kind,
 	                          .action = a,
 	                          .step = step,
+	                          .onset = onset,
 	                          .to_step = WATCH_NO_STEP,
 	                          .skip_from = WATCH_NO_STEP,
 	                          .skip_to = WATCH_NO_STEP};

@@ -39,13 +39,21 @@ static const struct {
      "id:i ref:s array:O<ArrayOf>? members:O<MemberCounts>? halved:b name:s? owner:s? account:s? status:s "
      "created_at:t? started_at:t? ended_at:t? ran_s:n? exit_code:i? reason:s? spec:o? attempts:a? "
      "metrics:o? artifacts:a? dropped:S? dropped_at:o? max_runtime_s:i? max_runtime_from:s? cost_usd:n? "
-     "price_per_hour_usd:n?",
+     "price_per_hour_usd:n? alerts:i alert:O<Alert>?",
      "ref: the id as people write it, 17.3 for a member; array: the array that it is a member of; "
      "members: of an array or sweep; halved: stopped early, because other members were better; dropped: "
      "logs, bundle, metrics and artifacts that rm (deleted) or retention has removed, with times; the "
      "summary of metrics stays; ran_s: how long the programs of its attempts ran together; of an array "
      "or a sweep from its first start to its end, null before the end; max_runtime_s: the time limit "
-     "that applies; max_runtime_from: specification, set (later) or default"},
+     "that applies; max_runtime_from: specification, set (later) or default; alerts: how many alarms its "
+     "watches and rules had; alert: the newest one"},
+    {"Alert",
+     "kind:s at:t step:i onset:i loss:n? reference:n? step_s:n? usual_s:n? rank:i? node:s? action:s? "
+     "pinned_step:i? text:s",
+     "kind: spike, drop, nan, divergence, plateau, slow, stall, hang or rule; onset: its first bad step; "
+     "loss: "
+     "at `step`, null when not finite; reference: the level before; step_s, usual_s: seconds of a step; "
+     "action: what the job's keys say; pinned_step: of the checkpoint that was pinned"},
     {"ArrayOf", "job:i index:i", "the member number `index`, from 0, of that job"},
     {"MemberCounts", "count:i waiting:i running:i completed:i failed:i stopped:i",
      "waiting: also held members and those without a record yet; running: all members that hold "

@@ -123,6 +123,24 @@ static int apply_nothing(struct ctx *c)
 	return 0;
 }
 
+/* The newest alarm stays in the record, so that `show` and lists need no events. */
+static int apply_alert(struct ctx *c)
+{
+	cJSON *d;
+	char *text;
+
+	if (!data_text(c, "kind") || !data_text(c, "text"))
+		return err_set(c->e, ERR_INTERNAL, "alert: of no kind, or without a text");
+	d = cJSON_Duplicate(c->d, 1);
+	json_add_u64(d, "at_us", c->at_us);
+	text = json_text(d);
+	rec_set(&c->r->alert, text);
+	free(text);
+	cJSON_Delete(d);
+	c->r->alerts++;
+	return 0;
+}
+
 static int apply_submitted(struct ctx *c)
 {
 	struct job_rec *r = c->r;

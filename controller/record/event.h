@@ -54,6 +54,7 @@
 	E(EV_OVER_QUOTA, "over_quota", nothing)    /* hearthd does not store all that the job sends */           \
 	E(EV_CLEANUP, "cleanup", cleanup)          /* an error in the clean-up */                                \
 	E(EV_FAILURE_LINE, "failure_line", failure_line) /* a line of a log names a failure */                   \
+	E(EV_ALERT, "alert", alert) /* a watch found something: kind, step, onset, loss, reference, text */      \
 	E(EV_ATTEMPT_ENDED, "attempt_ended", attempt_ended)                                                      \
 	E(EV_REQUEUED, "requeued", requeued)                                                                     \
 	E(EV_ENDED, "ended", ended)                                                                              \

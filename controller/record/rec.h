@@ -96,6 +96,8 @@ struct job_rec {
 	/* What its restarts have used up: rec_plan_used. */
 	uint32_t plan_attempts, plan_capacity, plan_rollbacks, plan_stuck, plan_unstarted;
 	uint64_t plan_day_us, plan_mark;
+	uint32_t alerts;         /* what its watches have found */
+	char *alert;             /* JSON: the newest one; NULL none */
 	char *skip_steps;        /* that its next attempt leaves out */
 	struct attempt_rec *att; /* newest; NULL before the first, and when hearthd needs none any more */
 };

@@ -128,19 +128,19 @@ static void put_series(struct turn *t, const char *node, const struct wm_metrics
 	free(ch.times_us);
 }
 
-void on_metrics(struct core *c, const char *node, const struct wm_metrics *m)
+int on_metrics(struct core *c, const char *node, const struct wm_metrics *m)
 {
 	struct cjob *j = job_find(c, m->job);
 	uint32_t n = m->name_ix.n;
 	struct point *p;
 
 	if (c->life.failing || (c->turn.metrics && c->turn.metrics->n > WAITING_MAX))
-		return;
+		return 0;
 	hold_metrics_ack(c, node, m->job, m->attempt, m->seq);
 	if (!n || !well_formed(m) || !is_current(c, m)) {
 		if (n)
 			log_debug("event=points_dropped job=%" PRIu64 " attempt=%u node=%s", m->job, m->attempt, node);
-		return;
+		return 0;
 	}
 	p = xcalloc(n, sizeof(*p));
 	for (uint32_t i = 0; i < n; i++)
@@ -155,4 +155,5 @@ void on_metrics(struct core *c, const char *node, const struct wm_metrics *m)
 	free(p);
 	keep_last(c, m);
 	array_points(c, m);
+	return 1;
 }

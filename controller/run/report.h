@@ -22,6 +22,7 @@ void on_launch_report(struct core *c, struct cnode *n, uint64_t id, const struct
 void on_proc_report(struct core *c, struct cnode *n, uint64_t id, const struct wm_proc_report *m);
 void on_artifact(struct core *c, struct cnode *n, uint64_t id, const struct wm_artifact_report *m);
 void on_run_info(struct core *c, struct cnode *n, uint64_t id, const struct wm_run_info *m);
-void on_metrics(struct core *c, const char *node, const struct wm_metrics *m);
+/* Returns 1 when the points belong to the newest attempt of their job. */
+int on_metrics(struct core *c, const char *node, const struct wm_metrics *m);
 
 #endif

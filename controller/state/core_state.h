@@ -22,6 +22,7 @@ struct cjob;
 struct cnode;
 struct history;
 struct idem;
+struct job_watch;
 struct observer;
 struct learned;
 struct payer;
@@ -136,6 +137,12 @@ struct point_state { /* run/points.c: points of a job that has ended; the last o
 	uint32_t late_attempt;
 };
 
+struct watch_state { /* watch/watch.c */
+	struct job_watch *all;
+	uint64_t at_us;     /* boot: the next tick */
+	uint64_t refill_us; /* boot: the rate of all points is used up to here */
+};
+
 struct health_state { /* share/node_health.c */
 	uint64_t next_us; /* boot: when the level of a node may fall; 0 all are healthy */
 };
@@ -168,6 +175,7 @@ struct core {
 	struct array_state arrays;
 	struct port_state ports;
 	struct point_state points;
+	struct watch_state watch;
 	struct lease_state lease;
 	struct peers_state peers;
 	struct quota_user *quota_users; /* state/quota.c: users whose running jobs sent something that counts */

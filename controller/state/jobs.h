@@ -79,10 +79,12 @@ struct active { /* of a job whose attempt has not ended, not stored */
 };
 
 struct carray;
+struct job_watch;
 struct cjob {
 	struct job_rec r;
 	char *spec, *run; /* texts; NULL = only in the store */
 	struct active *act;
+	struct job_watch *watch;          /* watch/; NULL: nothing was seen that is watched */
 	struct carray *arr;               /* NULL: it has no members */
 	struct strv *avoid;               /* nodes that did not get ready */
 	uint64_t deadline_us;             /* boot; UINT64_MAX none */

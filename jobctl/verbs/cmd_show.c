@@ -364,6 +364,20 @@ static void show_dropped(const cJSON *job)
 	}
 }
 
+/* Shows the newest alarm of the job's watches: "the loss is not finite since step 201 (2 alarms in all)". */
+static void show_alert(const cJSON *job)
+{
+	const char *text = jtext(jget(job, "alert"), "text");
+	double n = print_number(job, "alerts");
+	if (!text || !*text)
+		return;
+	char *all =
+	    n > 1 ? xasprintf("%s (%.0f alarms in all: jobctl events %s)", text, n, print_member(job, "ref"))
+	          : xstrdup(text);
+	print_line("alert", all);
+	free(all);
+}
+
 static int show_ranks(struct ctx *c, uint64_t job)
 {
 	static const char *const heads[] = {">RANK", "NODE", "STATE", ">EXIT", ">SIGNAL",
@@ -492,6 +506,7 @@ static int exec_show(struct ctx *c)
 	print_line("started", print_time(jtext(job, "started_at")));
 	print_line("ended", print_time(jtext(job, "ended_at")));
 	show_ran(job);
+	show_alert(job);
 	show_cost(job);
 	print_line("exit code", print_member(job, "exit_code"));
 	show_limit(job);

@@ -64,7 +64,9 @@
 	C(U32, plan_unstarted, SAME) \
 	C(U64, plan_day_us, SAME) \
 	C(U64, plan_mark, SAME) \
-	C(TEXT, skip_steps, SAME) /* steps that its next attempt leaves out; "" none */
+	C(TEXT, skip_steps, SAME) /* steps that its next attempt leaves out; "" none */ \
+	C(U32, alerts, SAME) /* what its watches have found, in all */ \
+	C(TEXT, alert, SAME) /* JSON: the newest one, as in its event, and "at_us"; "" none */
 
 #define ATTEMPT_TABLE(F, C) \
 	F(U64, job, KEY) \

@@ -59,6 +59,20 @@ static void add_ran(cJSON *o, const struct job_row *r)
 		cJSON_AddNullToObject(o, "ran_s");
 }
 
+/* The newest alarm of the job's watches, or null. */
+static void add_alert(cJSON *o, const struct job_row *r)
+{
+	cJSON *alert = r->alert && *r->alert ? cJSON_Parse(r->alert) : NULL;
+
+	if (!alert) {
+		cJSON_AddNullToObject(o, "alert");
+		return;
+	}
+	json_add_time(alert, "at", json_whole(alert, "at_us", 0));
+	cJSON_DeleteItemFromObjectCaseSensitive(alert, "at_us");
+	cJSON_AddItemToObject(o, "alert", alert);
+}
+
 void job_fields_json(cJSON *o, const struct job_row *r)
 {
 	json_add_u64(o, "id", r->id);
@@ -88,6 +102,8 @@ void job_fields_json(cJSON *o, const struct job_row *r)
 	cJSON_AddBoolToObject(o, "deleted", r->deleted != 0);
 	json_add_str(o, "cleanup", r->cleanup);
 	cJSON_AddBoolToObject(o, "halved", r->halved != 0);
+	json_add_u64(o, "alerts", r->alerts);
+	add_alert(o, r);
 }
 
 /* Which count a status belongs to. */

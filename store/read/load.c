@@ -93,6 +93,11 @@ static int on_checkpoint_part(sqlite3_stmt *st, const struct store_load *l)
 	return rc;
 }
 
+static int on_watch(sqlite3_stmt *st, const struct store_load *l)
+{
+	return l->watch(sqlh_u64(st, 0), sqlh_str(st, 1), l->arg);
+}
+
 static int on_event(sqlite3_stmt *st, const struct store_load *l)
 {
 	return l->event(sqlh_u64(st, 0), sqlh_u32(st, 1), sqlh_u64(st, 2), sqlh_str(st, 3), l->arg);
@@ -285,6 +290,8 @@ static int load_checkpoints(sqlite3 *db, const struct store_load *l, struct err 
 	if (rc == 0 && l->checkpoint_part)
 		rc = each_row(db, "SELECT " CHECKPOINT_PART_COLUMNS " FROM checkpoint_part" OF_ACTIVE ", part", 0,
 		              on_checkpoint_part, l, e);
+	if (rc == 0 && l->watch)
+		rc = each_row(db, "SELECT job, state FROM watch ORDER BY job", 0, on_watch, l, e);
 	return rc;
 }
 

@@ -32,7 +32,8 @@ struct store_load {
 	/* those of unfinished jobs; all checkpoints come before the first part */
 	int (*checkpoint)(const struct checkpoint_row *r, void *arg);
 	int (*checkpoint_part)(const struct checkpoint_part_row *r, void *arg);
-	int (*node)(const struct node_row *r, void *arg); /* not the removed ones */
+	int (*watch)(uint64_t job, const char *state, void *arg); /* states of watches */
+	int (*node)(const struct node_row *r, void *arg);         /* not the removed ones */
 	int (*token)(const struct token_row *r,
 	             void *arg); /* not used up; not expired, but for users' and sessions */
 	int (*idem)(const char *key, const char *digest, uint64_t job, void *arg); /* of the last 24 h */

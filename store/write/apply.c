@@ -41,6 +41,8 @@ static const char *const op_sql[OP_SQL] = {
                            ") VALUES (" CHECKPOINT_PART_TABLE(COLUMN_MARK_FIRST, COLUMN_MARK_NEXT) ")",
     [OP_CHECKPOINTS_DEL] = "DELETE FROM checkpoint WHERE job = ?",
     [OP_CHECKPOINT_PARTS_DEL] = "DELETE FROM checkpoint_part WHERE job = ?",
+    [OP_WATCH] = "INSERT OR REPLACE INTO watch VALUES (?,?)",
+    [OP_WATCH_DEL] = "DELETE FROM watch WHERE job = ?",
     [OP_NODE] = "INSERT OR REPLACE INTO node VALUES (?,?,?,?,?,?,?,?,?,?,?)",
     [OP_ARTIFACT] = "INSERT OR REPLACE INTO artifact VALUES (?,?,?,?,?,?,?,?,?)",
     [OP_TAG] = "INSERT OR REPLACE INTO tag VALUES (?,?,?)",

@@ -218,6 +218,15 @@ void store_txn_checkpoints_del(struct store_txn *t, uint64_t job)
 	end_op(t);
 }
 
+void store_txn_watch(struct store_txn *t, uint64_t job, const char *state)
+{
+	begin_op(t, state ? OP_WATCH : OP_WATCH_DEL, job);
+	put_u(t, job);
+	if (state)
+		put_s(t, state);
+	end_op(t);
+}
+
 void store_txn_node(struct store_txn *t, const struct node_row *r)
 {
 	begin_op(t, OP_NODE, NODE_KEY | r->id);

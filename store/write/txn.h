@@ -31,6 +31,8 @@ void store_txn_checkpoint(struct store_txn *t, const struct checkpoint_row *r);
 void store_txn_checkpoint_part(struct store_txn *t, const struct checkpoint_part_row *r);
 /* Removes all rows of a job's checkpoints; the present ones follow. */
 void store_txn_checkpoints_del(struct store_txn *t, uint64_t job);
+/* Stores the state of a job's watches; NULL removes it. */
+void store_txn_watch(struct store_txn *t, uint64_t job, const char *state);
 void store_txn_node(struct store_txn *t, const struct node_row *r);
 void store_txn_artifact(struct store_txn *t, const struct artifact_row *r);
 /* Changes a tag after the submit; the tags of a specification need no call. value NULL removes the tag, also

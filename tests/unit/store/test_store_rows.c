@@ -37,17 +37,14 @@ struct field {
 	}
 
 #define J(kind, field) F(job_row, kind, field)
-static const struct field job_fields[] = {J(TEXT, name),      J(TEXT, owner),        J(TEXT, experiment),
-                                          J(TEXT, notes),     J(I64, priority),      J(TEXT, queue),
-                                          J(WORD, spec),      J(TEXT, bundle),       J(TEXT, run),
-                                          J(U64, created_us), J(U64, queued_us),     J(U64, started_us),
-                                          J(U64, ended_us),   J(I64, exit_code),     J(TEXT, reason),
-                                          J(TEXT, wanted),    J(U32, attempts),      J(U64, epoch),
-                                          J(TEXT, idem_key),  J(TEXT, idem_digest),  J(U8, pinned),
-                                          J(U8, deleted),     J(U32, nodes),         J(U32, gpus),
-                                          J(TEXT, cleanup),   J(U64, array),         J(U32, members),
-                                          J(U8, halved),      J(TEXT, rungs),        J(TEXT, begins),
-                                          J(U64, ran_us),     J(U64, runs_since_us), END};
+static const struct field job_fields[] = {
+    J(TEXT, name),     J(TEXT, owner),        J(TEXT, experiment), J(TEXT, notes),    J(I64, priority),
+    J(TEXT, queue),    J(WORD, spec),         J(TEXT, bundle),     J(TEXT, run),      J(U64, created_us),
+    J(U64, queued_us), J(U64, started_us),    J(U64, ended_us),    J(I64, exit_code), J(TEXT, reason),
+    J(TEXT, wanted),   J(U32, attempts),      J(U64, epoch),       J(TEXT, idem_key), J(TEXT, idem_digest),
+    J(U8, pinned),     J(U8, deleted),        J(U32, nodes),       J(U32, gpus),      J(TEXT, cleanup),
+    J(U64, array),     J(U32, members),       J(U8, halved),       J(TEXT, rungs),    J(TEXT, begins),
+    J(U64, ran_us),    J(U64, runs_since_us), J(U32, alerts),      J(WORD, alert),    END};
 #define A(kind, field) F(attempt_row, kind, field)
 static const struct field attempt_fields[] = {A(U64, epoch),         A(WORD, state),
                                               A(TEXT, outcome),      A(TEXT, cls),

@@ -74,8 +74,8 @@ static const char *const reserved[] = {
     "\"secrets\": [\"KEY\"]",
     "\"checkpoint\": {\"every_s\": \"auto\"}",
     "\"checkpoint\": {\"signal\": \"SIGUSR1\"}",
-    "\"watch\": {\"loss\": \"loss\"}",
-    "\"watch\": {\"on_hang\": \"restart\"}",
+    "\"watch\": {\"on_straggler\": \"alert\"}",
+    "\"watch\": {\"on_spike\": \"checkpoint\"}",
     "\"rules\": [{\"name\": \"x\"}]",
     "\"warm_pool\": {\"keep_alive_s\": 1800}",
     "\"warm_pool\": {\"preload\": [\"torch\"]}",
@@ -178,7 +178,7 @@ static const char example_reserved[] =
     "\"on_spike\": \"rollback\",\n"
     "  \"on_nan\": \"rollback\", \"on_drop\": \"alert\", \"on_plateau\": \"alert\", \"on_hang\": "
     "\"restart\",\n"
-    "  \"on_throughput\": \"alert\", \"on_straggler\": \"alert\"},\n"
+    "  \"on_slow\": \"alert\", \"on_straggler\": \"alert\"},\n"
     "\"rules\": [{\"name\": \"gradients\", \"metric\": \"grad_norm\", \"above\": 1000, \"for_steps\": 20}],\n"
     "\"retry\": {\"max_attempts\": 5, \"capacity\": 30}, \"warm_pool\": {\"keep_alive_s\": 1800, "
     "\"preload\": [\"torch\"]}";
@@ -234,6 +234,53 @@ static void test_example(void)
 	ok(all, "each says so");
 	like(e.text, "more)", "the one error text says that there are more");
 	strv_fini(&problems);
+}
+
+/* The keys `watch`: each is read where its table says, and the normalized form gives them back. */
+static void test_watch(void)
+{
+	static const char *const bad[][2] = {
+	    {"{\"on_plateau\": \"rollback\"}", "watch.on_plateau: expected \"alert\", \"pin\", \"restart\""},
+	    {"{\"on_nan\": \"explode\"}", "got \"explode\""},
+	    {"{\"rising_steps\": 0}", "watch.rising_steps: expected a whole number from 1 to 1e+09"},
+	    {"{\"spike_points\": 2.5}", "watch.spike_points: expected a whole number from 2 to 3"},
+	    {"{\"heal_sigma\": \"3\"}", "watch.heal_sigma: expected a number from 0.5 to 100"},
+	    {"{\"loss\": 3}", "watch.loss: expected the name of a metric"},
+	    {"[]", "watch: expected an object"}};
+	struct job_spec *s = must_parse("{" CMD "}"), *again;
+	size_t n, found = 0;
+	const struct spec_key *keys = spec_keys(&n);
+	cJSON *o, *v;
+	struct err e;
+
+	ok(s->watch.conf.on[WATCH_NAN] == WATCH_PIN && s->watch.conf.on[WATCH_SLOW] == WATCH_ALERT &&
+	       strcmp(s->watch.loss, "loss") == 0 && !*s->watch.throughput,
+	   "without keys the watches alert and pin");
+	spec_destroy(s);
+	s = must_parse("{" CMD ", \"watch\": {\"loss\": \"train/loss\", \"on_spike\": \"rollback\", \"on_hang\": "
+	               "\"restart\", \"margin_steps\": 7, \"slow_share\": 0.1, \"step\": null}}");
+	ok(strcmp(s->watch.loss, "train/loss") == 0 && strcmp(s->watch.step, "step") == 0 &&
+	       s->watch.conf.on[WATCH_SPIKE] == WATCH_ROLLBACK && s->watch.conf.on[WATCH_HANG] == WATCH_RESTART &&
+	       s->watch.conf.margin_steps == 7 && s->watch.conf.slow_share == 0.1,
+	   "keys of watch are read");
+	o = spec_to_json(s);
+	again = spec_from_json(o, &e);
+	ok(again && memcmp(&again->watch, &s->watch, sizeof(s->watch)) == 0, "and written");
+	cJSON_ArrayForEach (v, cJSON_GetObjectItem(o, "watch"))
+		for (size_t i = 0; i < n; i++)
+			found += strncmp(keys[i].path, "watch.", 6) == 0 && strcmp(keys[i].path + 6, v->string) == 0 &&
+			         keys[i].built;
+	is_int(found, cJSON_GetArraySize(cJSON_GetObjectItem(o, "watch")),
+	       "each has its line in the table of keys");
+	cJSON_Delete(o);
+	spec_destroy(again);
+	spec_destroy(s);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		char text[200];
+
+		snprintf(text, sizeof(text), "{" CMD ", \"watch\": %s}", bad[i][0]);
+		ok(!parse(text, &e) && strstr(e.text, bad[i][1]), "refused: %s", bad[i][0]);
+	}
 }
 
 static void test_checkpoint(void)
@@ -547,6 +594,7 @@ int main(void)
 	test_reserved();
 	test_every_reserved_key();
 	test_example();
+	test_watch();
 	test_checkpoint();
 	test_collects();
 	test_defaults();

@@ -129,6 +129,8 @@ static void test_fields(void)
 	WORDS(job, begins, "");
 	NUMBER(job, ran_us, "");
 	NUMBER(job, runs_since_us, "");
+	NUMBER(job, alerts, "");
+	WORDS(job, alert, "");
 	NUMBER(job, array, "");
 	NUMBER(job, members, "");
 	NUMBER(job, halved, "");

@@ -307,10 +307,10 @@ static int n_event(uint64_t job, uint32_t attempt, uint64_t at_us, const char *d
 /* All of it, or an error. */
 static void test_load(struct kit *k)
 {
-	const struct store_load l = {n_job,         n_attempt, n_rank,     NULL,    NULL,    n_node,  n_token,
-	                             n_idem,        n_answer,  n_member,   n_ended, n_queue, n_usage, n_instance,
-	                             n_reservation, n_budget,  n_took,     n_spent, 1,       1,       1,
-	                             NULL,          n_event,   "submitted"};
+	const struct store_load l = {n_job,      n_attempt,     n_rank,   NULL,       NULL,    NULL,    n_node,
+	                             n_token,    n_idem,        n_answer, n_member,   n_ended, n_queue, n_usage,
+	                             n_instance, n_reservation, n_budget, n_took,     n_spent, 1,       1,
+	                             1,          NULL,          n_event,  "submitted"};
 	int bad = 0, whole;
 	uint64_t id[3];
 	struct err e;

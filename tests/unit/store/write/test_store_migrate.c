@@ -203,6 +203,8 @@ static const struct {
      "0 FROM job WHERE plan_attempts + plan_capacity + plan_rollbacks + plan_stuck + plan_unstarted <> 0 OR "
      "held_us <> (SELECT coalesce(sum(max(0, ended_us - started_us)), 0) FROM attempt WHERE attempt.job = "
      "job.id AND ended_us > 0)"},
+    {24, " job watch ",
+     "SELECT (SELECT count(*) FROM watch) + count(*) = 0 FROM job WHERE alerts <> 0 OR alert <> ''"},
 };
 
 static void settle(const char *path)

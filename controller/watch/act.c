@@ -1,0 +1,199 @@
+/*
+ * act: alarms become events `alert`, orders become what the job's keys say.
+ *
+ * A job has ALERTS_MAX events at most; later alarms are only logged. The pin of a checkpoint stays when the
+ * loss has healed: its owner decides. The watches keep WATCH_PINS pins of a job and release the oldest.
+ */
+#include <inttypes.h>
+#include <math.h>
+
+#include "common/base/json.h"
+#include "common/base/log.h"
+#include "common/base/text.h"
+#include "common/base/xalloc.h"
+#include "controller/record/ckpt.h"
+#include "controller/run/checkpoints.h"
+#include "controller/run/recover.h"
+#include "controller/state/core_state.h"
+#include "controller/state/turn.h"
+#include "controller/watch/watch_int.h"
+
+#define ALERTS_MAX 1000
+
+/* ---- alarms ------------------------------------------------------------------------------------------ */
+
+/* Adds what happened, in words. */
+static void alarm_text(const struct watch_alarm *a, struct text *t)
+{
+	long long onset = (long long)a->onset, step = (long long)a->step;
+
+	switch (a->kind) {
+	case WATCH_NAN:
+		text_add(t, "the loss is not finite since step %lld", onset);
+		if (isfinite(a->reference))
+			text_add(t, "; before it was %.6g", a->reference);
+		break;
+	case WATCH_SPIKE:
+		text_add(t, "the loss is too high since step %lld: %.6g at step %lld, before %.6g", onset, a->loss,
+		         step, a->reference);
+		break;
+	case WATCH_DROP:
+		text_add(t, "the loss fell at step %lld: %.6g at step %lld, before %.6g", onset, a->loss, step,
+		         a->reference);
+		break;
+	case WATCH_DIVERGENCE:
+		text_add(t, "the loss diverges since step %lld: %.6g at step %lld, at best %.6g", onset, a->loss,
+		         step, a->reference);
+		break;
+	case WATCH_PLATEAU:
+		text_add(t, "the loss no longer improves since step %lld: %.6g at step %lld", onset, a->loss, step);
+		break;
+	case WATCH_SLOW:
+		text_add(t, "steps take longer since step %lld: %.4g s at step %lld, before %.4g s", onset, a->loss,
+		         step, a->reference);
+		break;
+	case WATCH_STALL:
+		text_add(t, "step %lld took %.4g s; %.4g s are usual", step, a->loss, a->reference);
+		break;
+	case WATCH_HANG:
+		text_add(t, "no step has ended for %.4g s since step %lld; %.4g s are usual", a->loss, step,
+		         a->reference);
+		break;
+	case WATCH_KINDS:
+		break;
+	}
+}
+
+static void add_number(cJSON *o, const char *key, double v)
+{
+	if (isfinite(v))
+		cJSON_AddNumberToObject(o, key, v);
+	else
+		cJSON_AddNullToObject(o, key);
+}
+
+static const struct watch_order *pin_of(const struct watch_out *out, enum watch_kind kind)
+{
+	for (uint32_t i = 0; i < out->n_orders; i++)
+		if (out->orders[i].action == WATCH_PIN && out->orders[i].kind == kind)
+			return &out->orders[i];
+	return NULL;
+}
+
+static void post_alert(struct core *c, struct job_watch *w, const struct watch_seen *by,
+                       const struct watch_alarm *a, const struct watch_out *out)
+{
+	const struct watch_conf *conf = &w->job->act->spec->watch.conf;
+	const struct watch_order *pin = pin_of(out, a->kind);
+	int is_pace = a->kind >= WATCH_SLOW;
+	cJSON *d;
+	TEXT(text);
+
+	alarm_text(a, &text);
+	if (pin)
+		text_add(&text, "; the checkpoint of step %lld is pinned", (long long)pin->to_step);
+	log_warn("event=alert job=%" PRIu64 " kind=%s step=%lld text=\"%s\"", w->job->r.id,
+	         watch_kind_name(a->kind), (long long)a->step, text.at);
+	if (w->job->r.alerts >= ALERTS_MAX)
+		return;
+	d = cJSON_CreateObject();
+	json_add_str(d, "kind", watch_kind_name(a->kind));
+	cJSON_AddNumberToObject(d, "step", (double)a->step);
+	cJSON_AddNumberToObject(d, "onset", (double)a->onset);
+	add_number(d, is_pace ? "step_s" : "loss", a->loss);
+	add_number(d, is_pace ? "usual_s" : "reference", a->reference);
+	if (by->rank != NO_RANK)
+		json_add_u64(d, "rank", by->rank);
+	json_add_str(d, "node", by->node);
+	json_add_str(d, "action", watch_action_name(conf->on[a->kind]));
+	if (pin)
+		cJSON_AddNumberToObject(d, "pinned_step", (double)pin->to_step);
+	json_add_str(d, "text", text.at);
+	job_post(c, w->job, EV_ALERT, d);
+}
+
+/* ---- orders ------------------------------------------------------------------------------------------ */
+
+static int has_pin(const struct job_watch *w, uint32_t number)
+{
+	for (uint32_t i = 0; i < w->n_pins; i++)
+		if (w->pins[i] == number)
+			return 1;
+	return 0;
+}
+
+static void release_oldest(struct core *c, struct job_watch *w)
+{
+	const struct ckpt *k = ckpt_find(&w->job->r, w->pins[0]);
+
+	if (k && k->pinned)
+		checkpoint_pin(c, w->job, k->number, 0, "the watches pinned newer ones");
+	w->n_pins--;
+	for (uint32_t i = 0; i < w->n_pins; i++)
+		w->pins[i] = w->pins[i + 1];
+}
+
+static void pin_checkpoint(struct core *c, struct job_watch *w, const struct watch_order *o)
+{
+	const struct ckpt *k = ckpt_newest(&w->job->r, o->to_step, NULL);
+
+	if (!k || k->pinned || has_pin(w, k->number))
+		return;
+	if (w->n_pins == WATCH_PINS)
+		release_oldest(c, w);
+	w->pins[w->n_pins++] = k->number;
+	checkpoint_pin(c, w->job, k->number, 1, o->reason);
+}
+
+/* Returns what the job's next attempt does, in the words of plans. */
+static enum plan_action plan_of(enum watch_action a)
+{
+	switch (a) {
+	case WATCH_ROLLBACK:
+		return PLAN_ROLLBACK;
+	case WATCH_RESTART:
+		return PLAN_IN_PLACE;
+	case WATCH_ALERT:
+	case WATCH_PIN:
+	case WATCH_STOP:
+	case WATCH_ACTIONS:
+		break;
+	}
+	return PLAN_STOP;
+}
+
+/* An attempt that ends already, or whose owner has stopped it, stays as it is. */
+static void end_attempt(struct core *c, struct job_watch *w, const struct watch_order *o)
+{
+	const struct watch_conf *conf = &w->job->act->spec->watch.conf;
+	struct rollback_ask ask = {.kind = watch_kind_name(o->kind),
+	                           .onset = o->onset,
+	                           .step = o->step,
+	                           .margin = (uint64_t)conf->margin_steps,
+	                           .max_rollbacks = (uint32_t)conf->max_rollbacks,
+	                           .action = plan_of(o->action),
+	                           .cls = o->kind == WATCH_HANG || o->kind == WATCH_STALL ? RC_HANG : RC_NUMERIC,
+	                           .sentence = o->reason};
+
+	log_warn("event=watch_order job=%" PRIu64 " kind=%s action=%s text=\"%s\"", w->job->r.id, ask.kind,
+	         watch_action_name(o->action), o->reason);
+	if (recover_rollback(c, w->job, &ask) == 0)
+		return;
+	log_info("event=watch_order_late job=%" PRIu64, w->job->r.id);
+	if (o->kind < WATCH_SLOW)
+		feed_refused(w->feed);
+}
+
+int watch_report(struct core *c, struct job_watch *w, const struct watch_seen *by,
+                 const struct watch_out *out)
+{
+	for (uint32_t i = 0; i < out->n_alarms; i++)
+		post_alert(c, w, by, &out->alarms[i], out);
+	for (uint32_t i = 0; i < out->n_orders; i++)
+		if (out->orders[i].action == WATCH_PIN)
+			pin_checkpoint(c, w, &out->orders[i]);
+	for (uint32_t i = 0; i < out->n_orders; i++)
+		if (out->orders[i].action > WATCH_PIN)
+			end_attempt(c, w, &out->orders[i]);
+	return out->n_alarms + out->n_orders > 0;
+}
