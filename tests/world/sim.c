@@ -235,6 +235,7 @@ int sim_run(const struct sim_options *o, struct sim_result *out)
 	*out = (struct sim_result){.steps = sim->steps,
 	                           .us = simloop_now() - START_US,
 	                           .attempts = sim->n_attempts,
+	                           .beside_dying = sim->n_beside_dying,
 	                           .commits = sim->w->n_commits,
 	                           .events = sim->w->n_events,
 	                           .faults = sim->n_faults,

@@ -201,6 +201,8 @@ struct sim {
 	/* findings */
 	char bad[600];
 	uint64_t steps, n_attempts, n_reports;
+	uint32_t
+	    n_beside_dying; /* starts while a rank of an earlier attempt sleeps in the kernel of a lost node */
 	/* the story */
 	char **lines;
 	uint32_t n_lines, cap_lines;
@@ -221,7 +223,7 @@ int sim_fault_find(const char *name);
 struct sim_result {
 	char bad[600];
 	uint64_t steps, us, jobs, attempts, commits, events;
-	uint32_t faults;
+	uint32_t faults, beside_dying;
 	uint32_t agent_steps; /* of the agent that dies, outwards */
 };
 int sim_run(const struct sim_options *o, struct sim_result *out);

@@ -161,8 +161,12 @@ static void beside(const struct sim_proc *p, const struct sim_rank *k)
 
 	if (k->key[0] == p->job && k->key[1] != p->attempt) {
 		other = place_of(k->n, k->key[0], k->key[1]);
-		if (other && other->fenced && k->dying) /* it sleeps in the kernel: see none_left */
+		/* It got SIGKILL and sleeps in the kernel (see none_left): its program executes nothing more. But it
+		 * holds its GPUs and ports, so its own node has to be without it first. */
+		if (other && other->fenced && k->dying && k->n != p->n) {
+			sim->n_beside_dying++;
 			return;
+		}
 		sim_bad("a rank of %llu.%u starts on %s while rank %llu of %llu.%llu runs on %s",
 		        (unsigned long long)p->job, p->attempt, p->n->name, (unsigned long long)k->key[2],
 		        (unsigned long long)k->key[0], (unsigned long long)k->key[1], k->n->name);
@@ -302,6 +306,15 @@ int sim_check_runs(uint64_t job)
 	return 0;
 }
 
+/* The lease's promise: when a node is declared lost, no rank of the launch there executes its program. */
+static void fence_is_over(const struct sim_place *p, const struct sim_node *n)
+{
+	for (const struct sim_rank *k = sim->ranks; k && !p->unconfirmed; k = k->hh.next)
+		if (k->alive && !k->dying && k->n == n && k->key[0] == p->job && k->key[1] == p->attempt)
+			sim_bad("%s is declared lost while rank %llu of %llu.%u runs there", n->name,
+			        (unsigned long long)k->key[2], (unsigned long long)p->job, p->attempt);
+}
+
 static void given_up(const struct event_row *ev, const cJSON *d)
 {
 	const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(d, "node"));
@@ -313,8 +326,10 @@ static void given_up(const struct event_row *ev, const cJSON *d)
 		if (p && (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(d, "unconfirmed")) ||
 		          (text && strstr(text, "could not be killed"))))
 			p->unconfirmed = 1;
-		if (p && strcmp(ev->type, "node_lost") == 0)
+		if (p && strcmp(ev->type, "node_lost") == 0) {
 			p->fenced = 1;
+			fence_is_over(p, &sim->nodes[i]);
+		}
 	}
 }
 

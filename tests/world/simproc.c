@@ -216,6 +216,8 @@ static void child_ends(struct sim_proc *p, uint32_t code, uint32_t signo)
 {
 	if (!p->child)
 		return;
+	if (p->truth && p->truth->dying && signo != SIGKILL) /* it never returns to its program */
+		return;
 	if (p->stuck_until > simloop_now() && (signo == SIGKILL || signo == SIGTERM)) {
 		loop_timer_arm(p->kill, p->stuck_until - simloop_now() + 1000);
 		if (p->truth && signo == SIGKILL)
