@@ -31,7 +31,7 @@ const struct watch_conf watch_conf_default = {
     .slow_sigma = 1.5,
     .slow_steps = 16,
     .slow_act_steps = 64,
-    .stall_times = 10,
+    .stall_times = 60,
     .hang_s = 60,
     .hang_times = 2,
 };

@@ -14,6 +14,7 @@
 #define MIN_POINTS   20
 #define LEAST_WINDOW 40
 #define CLEAR_TIMES  1.5
+#define AROUND_ZERO  1.2
 #define DROP_OF      5 /* low points that make a drop; a spike has its own number */
 #define RECENT_OF    5 /* points among which the high ones must be */
 
@@ -68,22 +69,24 @@ double watch_recent_median(const struct watch_loss *w)
 static double high_distance(const struct watch_loss *w, int64_t sign, double reference, double sigma)
 {
 	const struct watch_conf *c = &w->conf;
-	double size = fabs(reference);
+	double size = watch_size(w, reference, 0.5);
 	double share = sign > 0 ? c->spike_share : c->drop_share,
 	       times = sign > 0 ? c->spike_sigma : c->drop_sigma;
 	/* The floor is in the unit of the loss, which may be tiny: it never exceeds twice the share. */
 	double least = fmax(share * size, fmin(c->spike_floor, 2 * share * size));
-	return fmax(least, times * sigma);
+	/* Around zero `least` is next to nothing, and the noise alone decides. */
+	return fmax(least, times * sigma * (watch_is_around_zero(&w->window) ? AROUND_ZERO : 1));
 }
 
-static int window_is_ready(const struct watch_loss *w, int64_t step)
+static int window_is_ready(const struct watch_loss *w, int64_t step, int64_t sign)
 {
-	return w->window.n >= MIN_POINTS && step - w->first_step >= MIN_STEPS;
+	/* A loss may fall fast early in a run, or after a bump of the warm-up: not a drop. */
+	return w->window.n >= MIN_POINTS && step - w->first_step >= (sign > 0 ? MIN_STEPS : WATCH_WINDOW);
 }
 
 /* Returns the points of the window: so many that it spans WATCH_WINDOW steps, but enough for a median. A
  * longer one would reach back to where the loss was much higher. */
-static uint32_t window_points(const struct watch_loss *w)
+uint32_t watch_window_points(const struct watch_loss *w)
 {
 	int64_t n = WATCH_WINDOW / watch_cadence(w);
 	return n > LEAST_WINDOW ? (uint32_t)n : LEAST_WINDOW;
@@ -91,7 +94,7 @@ static uint32_t window_points(const struct watch_loss *w)
 
 static void add_normal(struct watch_loss *w, int64_t step, double loss)
 {
-	watch_window_push(&w->window, loss, window_points(w));
+	watch_window_push(&w->window, loss, watch_window_points(w));
 	watch_blocks_add(&w->trend, step, loss);
 }
 
@@ -120,7 +123,7 @@ static int open_suspect(struct watch_loss *w, int64_t step, double loss)
 	double r = watch_window_median(&w->window), s = watch_window_sigma(&w->window);
 	int64_t sign = loss >= r ? 1 : -1;
 	double high = high_distance(w, sign, r, s);
-	if (!window_is_ready(w, step) || fabs(loss - r) <= high)
+	if (!window_is_ready(w, step, sign) || fabs(loss - r) <= high)
 		return 0;
 	double low = fmax(fmax(high / w->conf.spike_sigma * w->conf.heal_sigma, 0), w->conf.heal_sigma * s);
 	w->event = (struct watch_event){.state = WATCH_SUSPECT,

@@ -63,12 +63,16 @@ void watch_order_now(struct watch_loss *w, struct watch_out *out, int64_t step, 
 int watch_is_rising(const struct watch_loss *w);   /* the open event */
 int64_t watch_cadence(const struct watch_loss *w); /* steps between two points; at least 1 */
 double watch_recent_median(const struct watch_loss *w);
+uint32_t watch_window_points(const struct watch_loss *w); /* that make a full window */
 
 /* ---- loss_level.c: slow changes -------------------------------------------------------------- */
 
 void watch_blocks_add(struct watch_blocks *b, int64_t step, double v);
 /* Mean of the blocks from..to-1 and its standard error (NULL: not wanted). */
 double watch_blocks_mean(const struct watch_blocks *b, int64_t from, int64_t to, double *se);
+/* Returns what a share of the loss is a share of: its size, but at least `part` of what it has fallen. A loss
+ * that crosses zero has no size there. */
+double watch_size(const struct watch_loss *w, double loss, double part);
 void watch_check_level(struct watch_loss *w, struct watch_out *out, int64_t step, double loss);
 
 #endif

@@ -57,17 +57,35 @@ double watch_blocks_mean(const struct watch_blocks *b, int64_t from, int64_t to,
 	return n ? b->zero + sum / (double)n : NAN;
 }
 
+double watch_size(const struct watch_loss *w, double loss, double part)
+{
+	double fallen = w->trend.n ? watch_blocks_mean(&w->trend, 0, 1, NULL) - loss : 0;
+	return fmax(fabs(loss), part * fallen);
+}
+
 /* ---- divergence ------------------------------------------------------------------------------------------
  */
 
-/* Noise from neighbours: a falling level does not count as noise. */
+#define FAR_APART 8 /* points; noise with a memory, and a smoothed loss, hardly differ between neighbours */
+
+static double noise_at(const struct watch_window *win, uint32_t apart)
+{
+	double d[WATCH_WINDOW], middle;
+	uint32_t n = 0;
+	for (uint32_t i = apart; i < win->n; i++)
+		d[n++] = win->ring[(win->at + i) % WATCH_WINDOW] - win->ring[(win->at + i - apart) % WATCH_WINDOW];
+	if (!n)
+		return 0;
+	middle = watch_median(d, n);
+	for (uint32_t i = 0; i < n; i++)
+		d[i] = fabs(d[i] - middle);
+	return 1.4826 * watch_median(d, n) / M_SQRT2;
+}
+
+/* Noise from differences: a falling level does not count as noise. */
 static double noise_of(const struct watch_window *win)
 {
-	double d[WATCH_WINDOW];
-	uint32_t n = 0;
-	for (uint32_t i = 1; i < win->n; i++)
-		d[n++] = fabs(win->ring[(win->at + i) % WATCH_WINDOW] - win->ring[(win->at + i - 1) % WATCH_WINDOW]);
-	return n ? 1.4826 * watch_median(d, n) / M_SQRT2 : 0;
+	return fmax(noise_at(win, 1), noise_at(win, FAR_APART));
 }
 
 static void open_divergence(struct watch_loss *w, struct watch_out *out, int64_t step, double loss,
@@ -96,7 +114,7 @@ static void check_early(struct watch_loss *w, struct watch_out *out, int64_t ste
 		w->above_early = 0;
 		return;
 	}
-	double share = EARLY_SHARE * fabs(w->best_early);
+	double share = EARLY_SHARE * watch_size(w, w->best_early, 1);
 	if (level - w->best_early <= share || w->points < EARLY_FIRST) {
 		w->above_early = 0;
 		return;
@@ -115,7 +133,7 @@ static void check_late(struct watch_loss *w, struct watch_out *out, int64_t step
 		w->best_level_step = step;
 		return;
 	}
-	double share = w->conf.divergence_share * fabs(w->best_level);
+	double share = w->conf.divergence_share * watch_size(w, w->best_level, 0.5);
 	if (level - w->best_level <= share)
 		return;
 	double high = fmax(share, w->conf.divergence_sigma * watch_window_sigma(&w->window));
@@ -179,9 +197,12 @@ void watch_check_level(struct watch_loss *w, struct watch_out *out, int64_t step
 		follow_divergence(w, step);
 		return;
 	}
-	if (w->points < WATCH_WINDOW)
+	/* Such a level wanders: not a divergence. */
+	if (watch_is_around_zero(&w->window))
+		w->above_early = 0;
+	else if (w->points < WATCH_WINDOW)
 		check_early(w, out, step, loss);
-	else if (w->window.n >= WATCH_WINDOW / 2)
+	else if (w->window.n >= watch_window_points(w) / 2)
 		check_late(w, out, step, loss);
 	if (w->event.state == WATCH_QUIET)
 		check_plateau(w, out, step, loss);

@@ -13,6 +13,9 @@
 #define RECENT        8
 #define MIN_POINTS    32
 #define STEADY        1.3 /* a rise of so many slow_sigma counts after slow_steps */
+#define LEAST_TIMES   10  /* step times: no pause so short is a hang */
+#define LEGAL_MOST    600 /* seconds: no pause so long is legal until one was seen */
+#define LONGER        1.5 /* pauses of one kind differ by less */
 #define NUMBER_MAX    ((double)((int64_t)1 << 53))
 
 struct watch_pace {
@@ -116,16 +119,23 @@ static void check_rise(struct watch_pace *w, struct watch_out *out, int64_t step
 		end_rise(w);
 }
 
+/* Returns the seconds up to which a first pause counts as a save or an evaluation: both take many steps. */
+static double legal_pause(const struct watch_pace *w)
+{
+	double most = fmax(LEGAL_MOST, LEAST_TIMES * w->reference);
+	return fmin(w->conf.stall_times * w->reference, most);
+}
+
 /* A step far longer than usual has ended: a pause of the program, or trouble. */
 static void check_pause(struct watch_pace *w, struct watch_out *out, int64_t step, double seconds)
 {
-	double limit = watch_pace_hang_limit(w), stall = fmax(w->conf.hang_s, w->conf.stall_times * w->reference);
+	double limit = watch_pace_hang_limit(w), stall = fmax(w->conf.hang_s, legal_pause(w));
 	if (w->hanging) {
 		w->hanging = 0;
 	} else if (seconds > limit) {
 		add_alarm(out, WATCH_HANG, step, step, seconds, w->reference);
 		add_order(w, out, WATCH_HANG, step, step);
-	} else if (seconds > stall && seconds > w->longest) {
+	} else if (seconds > stall && seconds > LONGER * w->longest) {
 		add_alarm(out, WATCH_STALL, step, step, seconds, w->reference);
 		add_order(w, out, WATCH_STALL, step, step);
 	}
@@ -133,8 +143,8 @@ static void check_pause(struct watch_pace *w, struct watch_out *out, int64_t ste
 
 double watch_pace_hang_limit(const struct watch_pace *w)
 {
-	return w->conf.hang_times * fmax(w->longest, w->conf.stall_times * w->reference / w->conf.hang_times) +
-	       w->conf.hang_s;
+	double usual = fmax(w->conf.hang_times * w->longest, LEAST_TIMES * w->reference);
+	return fmax(usual + w->conf.hang_s, legal_pause(w));
 }
 
 void watch_pace_feed(struct watch_pace *w, int64_t step, double seconds, struct watch_out *out)

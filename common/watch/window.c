@@ -72,6 +72,11 @@ double watch_window_median(const struct watch_window *w)
 	return w->n % 2 ? v[0] : v[-1] + (v[0] - v[-1]) / 2;
 }
 
+int watch_is_around_zero(const struct watch_window *w)
+{
+	return w->n && w->sorted[0] < 0 && w->sorted[w->n - 1] > 0;
+}
+
 double watch_window_sigma(const struct watch_window *w)
 {
 	double m = watch_window_median(w), mad = 0;

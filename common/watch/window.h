@@ -23,6 +23,8 @@ void watch_window_sort(struct watch_window *w); /* after the ring was loaded */
 double watch_window_median(const struct watch_window *w);
 /* 1.4826 x median absolute deviation: the standard deviation of normal noise, whatever outliers do. */
 double watch_window_sigma(const struct watch_window *w);
+/* Are there values on both sides of zero? Such a series has no size to take a share of. */
+int watch_is_around_zero(const struct watch_window *w);
 double watch_median(double *v, uint32_t n); /* sorts v; n > 0 */
 
 #endif

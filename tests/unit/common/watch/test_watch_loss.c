@@ -181,6 +181,41 @@ static void test_divergence(void)
 	ok(f.n_alarms == 1 && f.alarms[0].kind == WATCH_DIVERGENCE, "divergence before step 100 is found");
 }
 
+/* A log of every tenth step shows a slow rise as well; noise with a memory and a bump of the warm-up do not.
+ */
+static void test_slow_rise(void)
+{
+	struct watch_conf conf = rollback_conf();
+	for (int64_t every = 5; every <= 10; every += 5) {
+		struct found f =
+		    run_curve((struct curve){.seed = 21, .noise = 0.04, .every = every, .at = 2000, .slope = 0.002},
+		              &conf, 4000);
+		ok(f.n_alarms && f.alarms[0].kind == WATCH_DIVERGENCE,
+		   "a slow rise is found in a log of every %" PRId64 "th step", every);
+	}
+	for (uint64_t seed = 1; seed <= 8; seed++) {
+		struct watch_loss *smooth = watch_loss_new(&conf, (struct watch_source){0}),
+		                  *bump = watch_loss_new(&conf, (struct watch_source){0});
+		uint32_t n_smooth = 0, n_bump = 0;
+		double last = 0;
+		uint64_t s = seed;
+		struct watch_out o;
+		for (int64_t step = 1; step <= 3000; step++) {
+			double t = (double)step, fall = 3 * pow((t + 10) / 10, -1);
+			last = 0.9 * last + 0.1 * (0.3 * random_normal(&s));
+			watch_loss_feed(smooth, step, last, &o);
+			n_smooth += o.n_alarms;
+			watch_loss_feed(bump, step,
+			                fall + 0.3 * exp(-(t - 60) * (t - 60) / 900) + 0.02 * random_normal(&s), &o);
+			n_bump += o.n_alarms;
+		}
+		ok(!n_smooth, "seed %" PRIu64 ": no divergence in smoothed noise around zero", seed);
+		ok(!n_bump, "seed %" PRIu64 ": no divergence in a bump of the warm-up on the way to zero", seed);
+		watch_loss_destroy(smooth);
+		watch_loss_destroy(bump);
+	}
+}
+
 /* ---- not finite ---------------------------------------------------------------------------------------- */
 
 static struct watch_loss *warm_watch(const struct watch_conf *conf, int64_t steps, int64_t every, uint64_t *s)
@@ -339,6 +374,7 @@ int main(void)
 	test_heals();
 	test_unhealed();
 	test_divergence();
+	test_slow_rise();
 	test_nan();
 	test_back();
 	test_checkpoints();

@@ -63,6 +63,21 @@ static void test_slow(void)
 	}
 }
 
+/* Every 300th step is a pause, each one a little longer. */
+static struct watch_out run_pauses(double seconds, double pause)
+{
+	struct watch_pace *w = watch_pace_new(&watch_conf_default);
+	struct watch_out all = {.n_alarms = 0}, o;
+	for (int64_t step = 1; step <= 1500; step++) {
+		double v = step % 300 ? seconds : pause * (1 + (double)step / 10000);
+		watch_pace_feed(w, step, v, &o);
+		for (uint32_t i = 0; i < o.n_alarms && all.n_alarms < WATCH_OUT_MAX; i++)
+			all.alarms[all.n_alarms++] = o.alarms[i];
+	}
+	watch_pace_destroy(w);
+	return all;
+}
+
 static void test_pauses(void)
 {
 	struct watch_out o = run_series((struct series){.sigma = 0.01, .pause = 51}, &watch_conf_default, 1000);
@@ -72,6 +87,12 @@ static void test_pauses(void)
 	   "a step of 65 s is a stall");
 	o = run_series((struct series){.sigma = 0.01, .pause = 600}, &watch_conf_default, 1000);
 	ok(o.n_alarms == 1 && o.alarms[0].kind == WATCH_HANG, "a step of 600 s is a hang");
+	o = run_pauses(12.7, 380);
+	ok(!o.n_alarms,
+	   "evaluations of 380 s in steps of 12.7 s are legal, the first one and those a little longer");
+	o = run_pauses(12.7, 1500);
+	ok(o.n_alarms == 1 && o.alarms[0].kind == WATCH_HANG && o.alarms[0].step == 300,
+	   "a pause of 1500 s in steps of 12.7 s is a hang, and later ones are not");
 }
 
 static void test_silence(void)
