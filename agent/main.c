@@ -31,6 +31,7 @@
 #define JOIN_RETRY_S    60
 #define SLOW_TURN_US    20000
 #define CHECKPOINT_RATE (500u * 1024 * 1024)
+#define STORE_LIMIT     (64ull * 1024 * 1024 * 1024)
 #define MIN_UID         1000 /* where accounts of people begin */
 
 enum {
@@ -56,6 +57,8 @@ enum {
 	OPT_LOG_LEVEL,
 	OPT_LOG_MAX,
 	OPT_CKPT_RATE,
+	OPT_CKPT_STORE,
+	OPT_HELD_LIMIT,
 	OPT_LIBEXEC,
 	OPT_NO_NAMESPACES,
 	OPT_ALLOW_SETUID,
@@ -95,6 +98,10 @@ static const struct {
     {"log-max", "SIZE", "greatest log of one stream that waits on this node (default: 1GiB)", OPT_LOG_MAX},
     {"checkpoint-rate", "SIZE", "bytes a second of each copy of a checkpoint; 0: no limit (default: 500MiB)",
      OPT_CKPT_RATE},
+    {"checkpoint-store", "SIZE",
+     "greatest checkpoint that is copied to hearthd's store; 0: none is (default: 64GiB)", OPT_CKPT_STORE},
+    {"held-limit", "SIZE", "greatest size of held checkpoints on this node (default: a quarter of the disk)",
+     OPT_HELD_LIMIT},
     {"libexec", "DIR", "folder of hearth-shim, hearth-files and the other small programs", OPT_LIBEXEC},
     {"no-namespaces", NULL, "give jobs the host's /tmp and /dev/shm, and no /opt/ml", OPT_NO_NAMESPACES},
     {"allow-setuid", NULL, "let set-uid programs give rights to processes of jobs", OPT_ALLOW_SETUID},
@@ -265,6 +272,10 @@ static int set_option(struct arguments *a, int id, const char *name, const char 
 		return str_parse_size(v, &c->log_max_bytes, &e) < 0 ? bad_value(name, v, e.text) : 0;
 	case OPT_CKPT_RATE:
 		return str_parse_size(v, &c->checkpoint_rate, &e) < 0 ? bad_value(name, v, e.text) : 0;
+	case OPT_CKPT_STORE:
+		return str_parse_size(v, &c->store_limit, &e) < 0 ? bad_value(name, v, e.text) : 0;
+	case OPT_HELD_LIMIT:
+		return str_parse_size(v, &c->held_limit, &e) < 0 ? bad_value(name, v, e.text) : 0;
 	case OPT_LIBEXEC:
 		set_str(&c->libexec_dir, v);
 		return 0;
@@ -524,6 +535,7 @@ int main(int argc, char **argv)
 {
 	static struct arguments a = {.join_wait_s = JOIN_RETRY_S,
 	                             .c.min_uid = MIN_UID,
+	                             .c.store_limit = STORE_LIMIT,
 	                             .c.checkpoint_rate =
 	                                 CHECKPOINT_RATE}; /* the words in it are kept to the end */
 	struct join_params j;

@@ -37,6 +37,8 @@ struct agent_config {
 	int core_files;           /* processes of jobs may write core files */
 	int alone;                /* only ends its launches, without controller and neighbours (agent/endall.h) */
 	uint64_t checkpoint_rate; /* bytes a second of each copy of a checkpoint; 0 = no limit */
+	uint64_t held_limit;      /* bytes of held checkpoints on this node; 0 = a quarter of the disk */
+	uint64_t store_limit;     /* bytes of one checkpoint in hearthd's store; 0 = no copies there */
 	uint64_t log_max_bytes;   /* per stream on this node; 0 = 1 GiB */
 };
 
@@ -47,6 +49,7 @@ struct agent_env { /* shared by all parts of the agent */
 	int is_root;
 	uint64_t instance;
 	struct place *place; /* container.c: what it knows of this machine; NULL: nothing yet */
+	unsigned n_keepers;  /* launches that share the limit of held checkpoints */
 };
 
 /* Files by which this agent and its controller know each other. */

@@ -21,6 +21,7 @@
 #define DEPTH_MAX 128
 #define PIECE     (8u * 1024 * 1024) /* between two looks at cancel and progress */
 #define BUFFER    (256u * 1024)
+#define SPARSE    (64u * 1024) /* a file with so many bytes fewer on disk has holes */
 
 struct place { /* where in the source, for messages and skip */
 	char path[4096];
@@ -83,14 +84,64 @@ static int by_hand(struct copy *c, int in, int out, struct err *e)
 	return rc;
 }
 
-static int copy_contents(struct copy *c, int in, int out, uint64_t size, struct err *e)
+static int copy_piece(int in, int out, off_t *at, off_t end, char *buf, struct err *e)
 {
+	off_t from = *at, to = *at;
+	size_t want = end - from < (off_t)PIECE ? (size_t)(end - from) : PIECE;
+	ssize_t n = copy_file_range(in, &from, out, &to, want, 0);
+
+	if (n < 0 && errno == EINTR)
+		return 0;
+	if (n < 0 && (errno == ENOSPC || errno == EDQUOT || errno == EIO || errno == EFBIG))
+		return err_sys(e, errno, "write");
+	if (n <= 0) {
+		n = pread(in, buf, want < BUFFER ? want : BUFFER, *at);
+		if (n < 0)
+			return errno == EINTR ? 0 : err_sys(e, errno, "read");
+		if (n == 0)
+			return err_set(e, ERR_CONFLICT, "was cut while it was copied");
+		n = pwrite(out, buf, (size_t)n, *at);
+		if (n < 0)
+			return errno == EINTR ? 0 : err_sys(e, errno, "write");
+	}
+	*at += n;
+	return 0;
+}
+
+/* Its data alone: a hole takes no room, and all of its bytes count. */
+static int copy_sparse(struct copy *c, int in, int out, off_t size, struct err *e)
+{
+	cleanup_free char *buf = xmalloc(BUFFER);
+	off_t at = 0, counted = 0, end;
+	int rc = 0;
+
+	while (rc == 0 && (at = lseek(in, at, SEEK_DATA)) >= 0 && at < size) {
+		end = lseek(in, at, SEEK_HOLE);
+		end = end < 0 || end > size ? size : end;
+		while (rc == 0 && at < end) {
+			rc = copy_piece(in, out, &at, end, buf, e);
+			if (rc == 0 && at > counted) {
+				rc = count_bytes(c, (uint64_t)(at - counted), e);
+				counted = at;
+			}
+		}
+	}
+	if (rc == 0 && ftruncate(out, size) < 0)
+		rc = err_sys(e, errno, "write");
+	return rc < 0 || counted == size ? rc : count_bytes(c, (uint64_t)(size - counted), e);
+}
+
+static int copy_contents(struct copy *c, int in, int out, const struct stat *st, struct err *e)
+{
+	uint64_t size = (uint64_t)st->st_size;
 	ssize_t n;
 
 	if (c->limit && c->bytes + size > c->limit) /* before the disk is filled */
 		return count_bytes(c, size, e);
-	if (size && ioctl(out, FICLONE, in) == 0)
+	if (size && lseek(out, 0, SEEK_CUR) == 0 && ioctl(out, FICLONE, in) == 0)
 		return count_bytes(c, size, e);
+	if (lseek(out, 0, SEEK_CUR) == 0 && (uint64_t)st->st_blocks * 512 + SPARSE < size)
+		return copy_sparse(c, in, out, st->st_size, e);
 	for (;;) {
 		n = copy_file_range(in, NULL, out, NULL, PIECE, 0);
 		if (n < 0 && errno == EINTR)
@@ -105,6 +156,30 @@ static int copy_contents(struct copy *c, int in, int out, uint64_t size, struct 
 	/* Not between these file systems, or (some kernels, special files) nothing although there is something.
 	 */
 	return n < 0 || (lseek(out, 0, SEEK_CUR) == 0 && size > 0) ? by_hand(c, in, out, e) : 0;
+}
+
+/* What an earlier copy left of the file: it goes on at the last whole piece. 1: all of it is there. */
+static int resume_file(struct copy *c, int in, int out, const struct stat *st, struct err *e)
+{
+	struct stat had;
+	off_t at;
+
+	if (fstat(out, &had) < 0)
+		return err_sys(e, errno, "look");
+	if (had.st_size == st->st_size && had.st_mtim.tv_sec == st->st_mtim.tv_sec &&
+	    had.st_mtim.tv_nsec == st->st_mtim.tv_nsec) {
+		c->resumed += (uint64_t)had.st_size;
+		c->bytes += (uint64_t)had.st_size;
+		return 1;
+	}
+	at = (uint64_t)st->st_blocks * 512 + SPARSE < (uint64_t)st->st_size || had.st_size > st->st_size
+	         ? 0
+	         : had.st_size / (off_t)PIECE * (off_t)PIECE;
+	if (ftruncate(out, at) < 0 || lseek(out, at, SEEK_SET) < 0 || lseek(in, at, SEEK_SET) < 0)
+		return err_sys(e, errno, "go on with the copy");
+	c->resumed += (uint64_t)at;
+	c->bytes += (uint64_t)at;
+	return 0;
 }
 
 static int finish_file(struct copy *c, int fd, const struct stat *st, struct err *e)
@@ -125,17 +200,23 @@ static int copy_open_file(struct copy *c, int in, int to_at, const char *to, str
 {
 	cleanup_close int out = -1;
 	struct stat st;
+	int whole = 0;
 
 	if (fstat(in, &st) < 0)
 		return err_sys(e, errno, "open");
 	if (!S_ISREG(st.st_mode))
 		return err_set(e, ERR_CONFLICT, "was replaced while it was copied");
-	out = openat(to_at, to, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (c->resume)
+		out = openat(to_at, to, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (out >= 0 && (whole = resume_file(c, in, out, &st, e)) < 0)
+		return -1;
+	if (out < 0)
+		out = openat(to_at, to, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (out < 0 && errno == EEXIST && unlinkat(to_at, to, 0) == 0)
 		out = openat(to_at, to, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (out < 0)
 		return err_sys(e, errno, "create the copy");
-	if (copy_contents(c, in, out, (uint64_t)st.st_size, e) < 0)
+	if (!whole && copy_contents(c, in, out, &st, e) < 0)
 		return -1;
 	c->files++;
 	return finish_file(c, out, &st, e);

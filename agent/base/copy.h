@@ -1,6 +1,6 @@
 /*
  * copy: copies files and trees with progress, a bound and a way to stop; by reflink where the file system
- * can. Blocks: for threads.
+ * can, and without the holes of sparse files. Blocks: for threads.
  *
  * Symbolic links are copied as links. Sockets, FIFOs and devices are left out and counted. A file or link
  * of the same name is replaced; folders are merged. A
@@ -23,9 +23,11 @@ struct copy {
 	gid_t gid;
 	int sync;       /* fsync each file and folder */
 	int hard_links; /* where the file system has no reflinks: a further name of the file instead of a copy */
+	int resume;     /* goes on with what an earlier copy left: full files stay, the longest part of others */
 	int (*skip)(const char *relpath, void *arg); /* 1 leaves it out; below `from`. May be NULL */
 	/* results */
 	uint64_t bytes, files, special;
+	uint64_t resumed; /* of bytes: that an earlier copy had left */
 };
 /* from: file or folder (a link at its end is followed). to_dir: an open folder; name: of the copy in it.
  * Errors name the whole path. */

@@ -34,7 +34,7 @@
 #include "common/base/err.h"
 #include <stdint.h>
 
-#define FILES_VERSION 2 /* raised by every change: both sides are of one installation */
+#define FILES_VERSION 3 /* raised by every change: both sides are of one installation */
 #define FILES_BYTES   (120u * 1024)
 #define FILES_PACKET  (128u * 1024)
 #define FILES_TEXT    8192u /* longest text */
@@ -67,6 +67,7 @@ enum files_type {
 	FILES_DIGEST,
 	FILES_KEPT,
 	FILES_DROP,
+	FILES_CHECK,
 	FILES_TYPES
 };
 

@@ -71,7 +71,7 @@ int files_hold(struct files *f, struct files_hold *h, struct err *e)
 {
 	struct files_msg m = {.type = FILES_HOLD,
 	                      .texts = {h->dir, h->entry, h->place},
-	                      .v = {h->print, (uint64_t)(h->links != 0)},
+	                      .v = {h->print, (uint64_t)(h->links != 0), (uint64_t)(h->ranks != 0), h->most},
 	                      .fd = h->ml};
 	struct files_msg end;
 
@@ -106,12 +106,23 @@ int files_put_kept(struct files *f, const char *place, const char *dir, const ch
 {
 	struct files_msg m = {.type = FILES_KEPT, .texts = {place, dir, where, text}, .fd = -1}, end;
 
-	return ask_plain(f, &m, &end, e) < 0 ? -1 : take_digest(&end, out, e);
+	if (ask_plain(f, &m, &end, e) < 0 || take_digest(&end, out, e) < 0)
+		return -1;
+	out->resumed = end.v[3];
+	out->print = 0;
+	return 0;
 }
 
 int files_drop(struct files *f, const char *place, const char *copy, struct err *e)
 {
 	struct files_msg m = {.type = FILES_DROP, .texts = {place, copy}, .fd = -1}, end;
+
+	return ask_plain(f, &m, &end, e);
+}
+
+int files_check(struct files *f, const char *place, struct err *e)
+{
+	struct files_msg m = {.type = FILES_CHECK, .texts = {place}, .fd = -1}, end;
 
 	return ask_plain(f, &m, &end, e);
 }

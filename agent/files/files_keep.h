@@ -23,8 +23,10 @@ struct files_hold {
 	int ml;
 	const char *dir, *entry; /* dir below ml, entry below dir */
 	const char *place;       /* its new name among the held ones */
-	uint64_t print;          /* of the entry (listing_print): ERR_CONFLICT when it has changed */
-	int links;               /* hard links will do */
+	uint64_t print; /* of the entry (listing_print): ERR_CONFLICT when it has changed, ERR_NOT_FOUND: gone */
+	uint64_t most;  /* bytes that may be held, 0 no limit: then ERR_LIMIT */
+	int links;      /* hard links will do */
+	int ranks; /* entry is the name of several (listing_rank_name), print the sum of listing_part_print */
 	/* results */
 	uint64_t bytes, files, held_print;
 };
@@ -32,7 +34,8 @@ int files_hold(struct files *f, struct files_hold *h, struct err *e);
 
 struct files_digest {
 	uint64_t bytes, files;
-	uint64_t print; /* of a held one */
+	uint64_t print;   /* of a held one */
+	uint64_t resumed; /* bytes of a copy that were there */
 	char digest[HASH_HEX_SIZE];
 };
 /* what: place of a held one, or the absolute path of a folder. */
@@ -40,6 +43,8 @@ int files_digest(struct files *f, const char *what, struct files_digest *out, st
 /* Copies a held one to dir/where, with a manifest that begins with text; both are read back. */
 int files_put_kept(struct files *f, const char *place, const char *dir, const char *where, const char *text,
                    struct files_digest *out, struct err *e);
+/* The files of a held one have the digests that its hearth.json names; ERR_IO when not. */
+int files_check(struct files *f, const char *place, struct err *e);
 /* Removes a held one ("": none) and a copy outside (path of its folder, "": none). */
 int files_drop(struct files *f, const char *place, const char *copy, struct err *e);
 

@@ -5,7 +5,10 @@
  */
 #include "agent/files/listing.h"
 
+#include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "common/base/xalloc.h"
 
@@ -156,4 +159,57 @@ uint64_t listing_print(const struct listing *l, size_t i)
 		h = add_hash(h, &it->inode, sizeof(it->inode));
 	}
 	return h;
+}
+
+uint64_t listing_part_print(const struct listing *l, size_t i)
+{
+	const char *slash = strrchr(l->items[i].path, '/'), *name = slash ? slash + 1 : l->items[i].path;
+	uint64_t own = listing_print(l, i);
+
+	return add_hash(add_hash(0xcbf29ce484222325u, name, strlen(name) + 1), &own, sizeof(own));
+}
+
+/* ---- names of ranks ---------------------------------------------------------------------------------- */
+
+/* Bytes of a word such as "rank" and the sign behind it, before digits; 0: none begins at `at`. */
+static size_t rank_word(const char *name, const char *at)
+{
+	static const char *const words[] = {"rank", "shard", "process", "proc", "worker", "gpu", "node", "host"};
+
+	if (at > name && isalpha((unsigned char)at[-1]))
+		return 0;
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		size_t n = strlen(words[i]);
+
+		if (strncasecmp(at, words[i], n) != 0)
+			continue;
+		n += at[n] && strchr("-_=.", at[n]);
+		return isdigit((unsigned char)at[n]) ? n : 0;
+	}
+	return 0;
+}
+
+char *listing_rank_name(const char *name)
+{
+	char *out = xmalloc(strlen(name) + 1), *to = out;
+	int found = 0;
+
+	for (const char *at = name; *at;) {
+		size_t n = rank_word(name, at);
+
+		if (!n) {
+			*to++ = *at++;
+			continue;
+		}
+		memcpy(to, at, n);
+		to += n;
+		*to++ = '*';
+		at += n + strspn(at + n, "0123456789");
+		found = 1;
+	}
+	*to = '\0';
+	if (found)
+		return out;
+	free(out);
+	return NULL;
 }

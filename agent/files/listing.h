@@ -49,4 +49,10 @@ size_t listing_after(const struct listing *l, size_t i);
  * times of changes are not in it: a rename and a hard link leave it. */
 uint64_t listing_print(const struct listing *l, size_t i);
 
+/* "ckpt-7_rank*.pt" of "ckpt-7_rank3.pt": the name of an entry without the numbers of ranks in it, malloc'ed;
+ * NULL: it has none. What the ranks of a node write under such names is one checkpoint. */
+char *listing_rank_name(const char *name);
+/* Hash of item i as one of several: its name counts, and the order of the items does not. */
+uint64_t listing_part_print(const struct listing *l, size_t i);
+
 #endif

@@ -26,7 +26,7 @@ static const serve_fn handlers[FILES_TYPES] = {
     [FILES_MEASURE] = serve_measure, [FILES_PUT] = serve_put,       [FILES_STORE] = serve_store,
     [FILES_KEEP] = serve_keep,       [FILES_CALM] = serve_calm,     [FILES_WATCH] = serve_watch,
     [FILES_HOLD] = serve_hold,       [FILES_DIGEST] = serve_digest, [FILES_KEPT] = serve_kept,
-    [FILES_DROP] = serve_drop,
+    [FILES_DROP] = serve_drop,       [FILES_CHECK] = serve_check,
 };
 
 /* ---- while a request is at work --------------------------------------------------------------------- */

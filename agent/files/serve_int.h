@@ -48,10 +48,18 @@ void server_unwatch(struct server *s);
 /* Lists the entry `name` of the open folder `at` and what is below it. -1: none, or too much. */
 int server_list_entry(struct server *s, int at, const char *name, struct listing *out);
 
+/* serve_hold.c */
+int serve_hold(struct server *s, const struct files_msg *m, struct files_msg *reply, struct err *e);
+int serve_check(struct server *s, const struct files_msg *m, struct files_msg *reply, struct err *e);
+int server_is_name(const char *name); /* without "/", ".", ".." */
+int server_drop_held(struct server *s, const char *place, struct err *e);
+/* The print of an entry of the open folder `at`, and its bytes (NULL: not asked). ranks: `entry` is a rank
+ * name. 1: it has too many files; -1: it has gone. */
+int server_print(struct server *s, int at, const char *entry, int ranks, uint64_t *print, uint64_t *bytes);
+
 /* serve_keep.c */
 int serve_keep(struct server *s, const struct files_msg *m, struct files_msg *reply, struct err *e);
 int serve_calm(struct server *s, const struct files_msg *m, struct files_msg *reply, struct err *e);
-int serve_hold(struct server *s, const struct files_msg *m, struct files_msg *reply, struct err *e);
 int serve_digest(struct server *s, const struct files_msg *m, struct files_msg *reply, struct err *e);
 int serve_kept(struct server *s, const struct files_msg *m, struct files_msg *reply, struct err *e);
 int serve_drop(struct server *s, const struct files_msg *m, struct files_msg *reply, struct err *e);

@@ -4,12 +4,11 @@
  *
  *   KEEP    fd: folder of held checkpoints
  *   CALM    texts: CPUs ("3,4"; empty: any); v: bytes a second (0 no limit), 1: at idle priority
- *   HOLD    texts: folder below fd, entry, place; v: print of the entry, 1: hard links will do
- *           -> v: 1 bytes, 2 files, 3 print in its place. ERR_CONFLICT: the entry has changed meanwhile
  *   DIGEST  texts: place of a held one, or a path -> texts[1]: digest; v: 1 bytes, 2 files, 3 print
+ *   CHECK   texts: place of a held one: its files have the digests that its hearth.json names; else ERR_IO
  *   KEPT    texts: place, DIR, where below it, text of its manifest; -> texts[1]: digest of both, which was
- *           read back; v: 1 bytes, 2 files
- *   DROP    texts: place of a held one, or "", uri folder of a copy
+ *           read back; v: 1 bytes, 2 files, 3 bytes that were there. A copy that was cut off goes on where it
+ * was DROP    texts: place of a held one, or "", uri folder of a copy: also of one that was cut off
  *
  * A copy is DIR/WHERE with a manifest DIR/WHERE.manifest, which is renamed into its place last: a folder
  * without one does not count as a copy.
@@ -17,9 +16,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/ioprio.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -32,7 +33,9 @@
 #include "common/os/fsutil.h"
 #include "common/tree/tree.h"
 
-#define NICE 19
+#define NICE       19
+#define LOCK_TRIES 50
+#define LOCK_MS    100
 
 int serve_keep(struct server *s, const struct files_msg *m, struct files_msg *reply, struct err *e)
 {
@@ -83,119 +86,6 @@ int serve_calm(struct server *s, const struct files_msg *m, struct files_msg *re
 	return 0;
 }
 
-/* ---- hold ------------------------------------------------------------------------------------------- */
-
-/* A name without "/", ".", "..". */
-static int is_plain(const char *name)
-{
-	return *name && !strchr(name, '/') && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
-}
-
-static int drop_held(struct server *s, const char *place, struct err *e)
-{
-	cleanup_free char *path = xasprintf("/proc/self/fd/%d/%s", s->held, place);
-
-	if (s->held < 0 || !is_plain(place))
-		return err_set(e, ERR_PROTOCOL, "no held checkpoint \"%.40s\"", place);
-	return fs_rm_rf(path, e);
-}
-
-static int print_of(struct server *s, int at, const char *name, uint64_t *print)
-{
-	struct listing l = {0};
-	int rc = server_list_entry(s, at, name, &l);
-
-	if (rc == 0)
-		*print = listing_print(&l, 0);
-	listing_fini(&l);
-	return rc;
-}
-
-/* Makes the folders of "a/b/name" below `at`: the open one that gets `name`. Takes at. */
-static int open_parent(int at, const char *entry, struct err *e)
-{
-	const char *slash;
-
-	while (at >= 0 && (slash = strchr(entry, '/'))) {
-		cleanup_free char *name = xstrndup(entry, (size_t)(slash - entry));
-		int below;
-
-		if (mkdirat(at, name, 0700) < 0 && errno != EEXIST)
-			below = err_sys(e, errno, "%s", name);
-		else if ((below = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
-			err_sys(e, errno, "%s", name);
-		close(at);
-		at = below;
-		entry = slash + 1;
-	}
-	return at;
-}
-
-static int open_place(struct server *s, const char *place, struct err *e)
-{
-	int fd;
-
-	if (s->held < 0 || !is_plain(place))
-		return err_set(e, ERR_PROTOCOL, "no place for a checkpoint: \"%.40s\"", place);
-	if (mkdirat(s->held, place, 0700) < 0)
-		return err_sys(e, errno, "folder of held checkpoints");
-	fd = openat(s->held, place, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return fd < 0 ? err_sys(e, errno, "folder of held checkpoints") : fd;
-}
-
-static int copy_entry_to(struct copy *c, int from, const char *entry, int to, struct err *e)
-{
-	const char *slash = strrchr(entry, '/'), *name = slash ? slash + 1 : entry;
-	cleanup_free char *above = slash ? xstrndup(entry, (size_t)(slash - entry)) : xstrdup(".");
-	cleanup_close int source = fs_open_below(from, above, O_RDONLY | O_DIRECTORY, 0);
-	cleanup_close int parent = open_parent(fcntl(to, F_DUPFD_CLOEXEC, 3), entry, e);
-
-	if (parent < 0)
-		return -1;
-	if (source < 0)
-		return err_sys(e, errno, "%s", entry);
-	return copy_at(c, source, name, entry, parent, e);
-}
-
-static int hold_entry(struct server *s, const struct files_msg *m, int from, struct files_msg *reply,
-                      struct err *e)
-{
-	const char *entry = m->texts[1], *place = m->texts[2];
-	struct copy c = {.step = server_step, .arg = s, .hard_links = m->v[1] != 0};
-	uint64_t print = 0;
-	int to;
-
-	if (print_of(s, from, entry, &print) < 0 || print != m->v[0])
-		return err_set(e, ERR_CONFLICT, "%s has changed", entry);
-	to = open_place(s, place, e);
-	if (to < 0)
-		return -1;
-	if (copy_entry_to(&c, from, entry, to, e) < 0) {
-		close(to);
-		return -1;
-	}
-	reply->v[1] = c.bytes;
-	reply->v[2] = c.files;
-	print_of(s, s->held, place, &reply->v[3]);
-	close(to);
-	if (print_of(s, from, entry, &print) == 0 && print == m->v[0])
-		return 0;
-	return err_set(e, ERR_CONFLICT, "%s changed while it was held", entry);
-}
-
-int serve_hold(struct server *s, const struct files_msg *m, struct files_msg *reply, struct err *e)
-{
-	cleanup_close int from = server_open_below(m, m->texts[0], e);
-	struct err ignored;
-
-	if (from < 0)
-		return -1;
-	if (hold_entry(s, m, from, reply, e) == 0)
-		return 0;
-	drop_held(s, m->texts[2], &ignored);
-	return -1;
-}
-
 /* ---- digests ---------------------------------------------------------------------------------------- */
 
 static int count_chunk(const char *digest, const void *data, size_t n, void *arg, struct err *e)
@@ -224,7 +114,7 @@ int serve_digest(struct server *s, const struct files_msg *m, struct files_msg *
 	struct stat info;
 	int fd;
 
-	if (held && (s->held < 0 || !is_plain(what)))
+	if (held && (s->held < 0 || !server_is_name(what)))
 		return err_set(e, ERR_PROTOCOL, "no held checkpoint \"%.40s\"", what);
 	fd = held ? openat(s->held, what, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 	          : fs_open_named(AT_FDCWD, what, O_RDONLY, &info, e);
@@ -233,7 +123,7 @@ int serve_digest(struct server *s, const struct files_msg *m, struct files_msg *
 	if (digest_of(s, fd, what, &st, s->digest, e) < 0)
 		return -1;
 	if (held)
-		print_of(s, s->held, what, &reply->v[3]);
+		server_print(s, s->held, what, 0, &reply->v[3], NULL);
 	reply->texts[1] = s->digest;
 	reply->v[1] = st.bytes;
 	reply->v[2] = st.files;
@@ -244,6 +134,7 @@ int serve_digest(struct server *s, const struct files_msg *m, struct files_msg *
 
 struct outside {
 	char *dest, *part, *manifest, *manifest_part;
+	int lock; /* the open part; -1 none */
 };
 
 static void outside_fini(struct outside *o)
@@ -252,6 +143,19 @@ static void outside_fini(struct outside *o)
 	free(o->part);
 	free(o->manifest);
 	free(o->manifest_part);
+	if (o->lock >= 0)
+		close(o->lock);
+}
+
+static void outside_paths(struct outside *o, const char *where)
+{
+	const char *slash = strrchr(where, '/'), *name = slash ? slash + 1 : where;
+	cleanup_free char *above = slash ? xstrndup(where, (size_t)(slash - where)) : xstrdup(".");
+
+	o->dest = xstrdup(where);
+	o->part = xasprintf("%s/.%s.part", above, name);
+	o->manifest = xasprintf("%s.manifest", where);
+	o->manifest_part = xasprintf("%s/.%s.manifest", above, name);
 }
 
 /* Paths below the working folder; makes the folder above them. */
@@ -260,10 +164,7 @@ static int outside_init(struct outside *o, const char *where, struct err *e)
 	const char *slash = strrchr(where, '/');
 	cleanup_free char *above = slash ? xstrndup(where, (size_t)(slash - where)) : xstrdup(".");
 
-	o->dest = xstrdup(where);
-	o->part = xasprintf("%s/.%s.part", above, slash ? slash + 1 : where);
-	o->manifest = xasprintf("%s.manifest", where);
-	o->manifest_part = xasprintf("%s/.%s.manifest", above, slash ? slash + 1 : where);
+	outside_paths(o, where);
 	return fs_mkdir_p(above, 0755, e);
 }
 
@@ -272,23 +173,39 @@ static int remove_tree(const char *path, struct err *e)
 	return access(path, F_OK) < 0 && errno == ENOENT ? 0 : fs_rm_rf(path, e);
 }
 
-static int copy_out(struct server *s, const char *place, const struct outside *o, struct copy *c,
-                    struct err *e)
+/* The helper before this one may be about to end. A file system without locks has to do without. */
+static int lock_part(struct server *s, int fd, const char *shown, struct err *e)
 {
-	cleanup_close int to = -1;
+	for (int i = 0; i < LOCK_TRIES; i++) {
+		if (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+			return 0;
+		poll(NULL, 0, LOCK_MS);
+		if (server_is_stopped(s))
+			break;
+	}
+	return err_set(e, ERR_UNAVAILABLE, "%s: another process still writes it", shown);
+}
+
+static int open_part(struct server *s, struct outside *o, struct err *e)
+{
+	if (mkdir(o->part, 0755) == 0 || errno == EEXIST)
+		o->lock = open(o->part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return o->lock < 0 ? err_sys(e, errno, "%s", o->part) : lock_part(s, o->lock, o->part, e);
+}
+
+static int copy_out(struct server *s, const char *place, struct outside *o, struct copy *c, struct err *e)
+{
 	int from = openat(s->held, place, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	if (from < 0)
 		return err_sys(e, errno, "held checkpoint %s", place);
-	if (remove_tree(o->part, e) == 0 && mkdir(o->part, 0755) == 0)
-		to = open(o->part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (to < 0) {
+	if (open_part(s, o, e) < 0) {
 		close(from);
-		return err_sys(e, errno, "%s", o->part);
-	}
-	if (copy_open(c, from, place, to, NULL, e) < 0)
 		return -1;
-	return fsync(to) < 0 ? err_sys(e, errno, "%s", o->part) : 0;
+	}
+	if (copy_open(c, from, place, o->lock, NULL, e) < 0)
+		return -1;
+	return fsync(o->lock) < 0 ? err_sys(e, errno, "%s", o->part) : 0;
 }
 
 /* What is read back is compared with what is held. */
@@ -321,7 +238,7 @@ static int commit_copy(const struct outside *o, const char *text, struct err *e)
 
 static int put_copy(struct server *s, const struct files_msg *m, struct copy *c, struct err *e)
 {
-	struct outside o = {0};
+	struct outside o = {.lock = -1};
 	struct err ignored;
 	int rc = outside_init(&o, m->texts[2], e);
 
@@ -334,7 +251,7 @@ static int put_copy(struct server *s, const struct files_msg *m, struct copy *c,
 
 		rc = commit_copy(&o, text, e);
 	}
-	if (rc < 0)
+	if (rc < 0 && o.lock >= 0 && !s->stopped) /* one that was cut off goes on later */
 		remove_tree(o.part, &ignored);
 	outside_fini(&o);
 	return rc;
@@ -342,11 +259,11 @@ static int put_copy(struct server *s, const struct files_msg *m, struct copy *c,
 
 int serve_kept(struct server *s, const struct files_msg *m, struct files_msg *reply, struct err *e)
 {
-	struct copy c = {.step = server_step, .arg = s, .sync = 1};
+	struct copy c = {.step = server_step, .arg = s, .sync = 1, .resume = 1};
 	cleanup_close int out = -1;
 	int rc;
 
-	if (s->held < 0 || !is_plain(m->texts[0]) || strstr(m->texts[2], ".."))
+	if (s->held < 0 || !server_is_name(m->texts[0]) || strstr(m->texts[2], ".."))
 		return err_set(e, ERR_PROTOCOL, "no held checkpoint \"%.40s\"", m->texts[0]);
 	out = server_open_output(m->texts[1], e);
 	if (out < 0)
@@ -359,25 +276,35 @@ int serve_kept(struct server *s, const struct files_msg *m, struct files_msg *re
 	reply->texts[1] = s->digest;
 	reply->v[1] = c.bytes;
 	reply->v[2] = c.files;
+	reply->v[3] = c.resumed;
 	return rc < 0 ? err_wrap(e, "%s", m->texts[1]) : 0;
 }
 
 /* ---- drop ------------------------------------------------------------------------------------------- */
 
 /* The manifest goes first: what a broken removal leaves does not count as a copy. */
-static int drop_copy(const char *path, struct err *e)
+static int drop_copy(struct server *s, const char *path, struct err *e)
 {
-	cleanup_free char *manifest = xasprintf("%s.manifest", path);
+	struct outside o = {.lock = -1};
+	int rc = 0;
 
-	if (unlink(manifest) < 0)
-		return errno == ENOENT ? 0 : err_sys(e, errno, "%s", manifest);
-	return remove_tree(path, e);
+	outside_paths(&o, path);
+	if (unlink(o.manifest) == 0)
+		rc = remove_tree(o.dest, e);
+	else if (errno != ENOENT)
+		rc = err_sys(e, errno, "%s", o.manifest);
+	if (rc == 0)
+		o.lock = open(o.part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (o.lock >= 0)
+		rc = lock_part(s, o.lock, o.part, e) < 0 ? -1 : remove_tree(o.part, e);
+	outside_fini(&o);
+	return rc;
 }
 
 int serve_drop(struct server *s, const struct files_msg *m, struct files_msg *reply, struct err *e)
 {
 	(void)reply;
-	if (m->texts[0][0] && drop_held(s, m->texts[0], e) < 0)
+	if (m->texts[0][0] && server_drop_held(s, m->texts[0], e) < 0)
 		return -1;
-	return m->texts[1][0] == '/' ? drop_copy(m->texts[1], e) : 0;
+	return m->texts[1][0] == '/' ? drop_copy(s, m->texts[1], e) : 0;
 }

@@ -346,6 +346,7 @@ static struct convention folder_of(const struct listing *l, size_t i, size_t fir
 	const char *name = name_of(&l->items[i]);
 	size_t behind = listing_after(l, i);
 	const struct listing_item *manifest = find_in(l, i + 1, behind, "hearth.json");
+	cleanup_free char *ranks = NULL;
 	int64_t step;
 
 	if (manifest && manifest->type == 'f')
@@ -372,8 +373,9 @@ static struct convention folder_of(const struct listing *l, size_t i, size_t fir
 		return (struct convention){.mark = MARK_INSIDE, .step = -1};
 	if (behind == i + 1)
 		return (struct convention){.mark = MARK_NONE, .step = -1};
-	return l->items[i].flags & LISTING_MOVED ? by_name(MARK_WHOLE, "rename", name)
-	                                         : by_name(MARK_QUIET, "plain", name);
+	ranks = listing_rank_name(name);
+	return l->items[i].flags & LISTING_MOVED ? by_name(MARK_WHOLE, "rename", ranks ? ranks : name)
+	                                         : by_name(MARK_QUIET, "plain", ranks ? ranks : name);
 }
 
 /* ---- files ------------------------------------------------------------------------------------------- */
@@ -446,7 +448,8 @@ static int is_beside(const char *name)
 static struct convention file_of(const struct listing *l, size_t i, size_t first, size_t end)
 {
 	const struct listing_item *it = &l->items[i];
-	const char *name = name_of(it);
+	cleanup_free char *ranks = listing_rank_name(name_of(it));
+	const char *name = ranks ? ranks : name_of(it); /* the number of a rank does not count */
 	struct convention c;
 
 	if (is_beside(name) || it->size == 0)

@@ -18,6 +18,7 @@
 #include "common/os/fsutil.h"
 
 #define FREE_PART 20 /* one in so many bytes of the disk stays free */
+#define HELD_PART 4  /* one in so many bytes of the disk may be held */
 
 char *held_dir(const struct agent_env *env, const char *launch)
 {
@@ -64,7 +65,7 @@ static void run_removal(struct worker *w, void *arg)
 {
 	struct removal *r = arg;
 	const struct files_params p = {.env = r->env, .user = &r->user, .step = step_removal, .arg = r};
-	cleanup_free char *place = xasprintf("%" PRIu64, r->seq);
+	cleanup_free char *place = r->seq ? xasprintf("%" PRIu64, r->seq) : xstrdup("");
 	struct files *f = files_create(&p);
 	struct err e = {0};
 
@@ -126,14 +127,42 @@ void held_drop_launch(struct agent_env *env, struct trash *trash, const char *la
 
 /* ---- bounds ----------------------------------------------------------------------------------------- */
 
+static uint64_t held_limit(const struct agent_env *env)
+{
+	uint64_t free_bytes = 0, total = 0;
+
+	if (env->cfg.held_limit)
+		return env->cfg.held_limit;
+	return fs_disk_free(env->cfg.data_dir, &free_bytes, &total, NULL) == 0 ? total / HELD_PART : 0;
+}
+
+uint64_t held_share(const struct agent_env *env)
+{
+	return held_limit(env) / (env->n_keepers ? env->n_keepers : 1);
+}
+
 struct sweep {
 	struct agent_env *env;
 	struct trash *trash;
 	int (*in_use)(const char *launch, void *arg);
 	void *arg;
 	char *oldest;
-	uint64_t oldest_s;
+	uint64_t oldest_s, bytes;
 };
+
+static uint64_t held_bytes(const char *dir)
+{
+	struct keep_index x = {0};
+	uint64_t bytes = 0;
+	struct err e;
+
+	if (keep_index_load(&x, dir, &e) < 0)
+		return 0;
+	for (size_t i = 0; i < x.n; i++)
+		bytes += x.v[i].bytes;
+	keep_index_fini(&x);
+	return bytes;
+}
 
 static int look_launch(const char *name, void *arg)
 {
@@ -150,7 +179,10 @@ static int look_launch(const char *name, void *arg)
 	if (now_s > at_s && now_s - at_s > HELD_AGE_S) {
 		log_info("event=held_too_old launch=%s", name);
 		held_drop_launch(s->env, s->trash, name);
-	} else if (!s->oldest || at_s < s->oldest_s) {
+		return 0;
+	}
+	s->bytes += held_bytes(dir);
+	if (!s->oldest || at_s < s->oldest_s) {
 		free(s->oldest);
 		s->oldest = xstrdup(name);
 		s->oldest_s = at_s;
@@ -163,11 +195,13 @@ void held_sweep(struct agent_env *env, struct trash *trash, int (*in_use)(const 
 {
 	struct sweep s = {.env = env, .trash = trash, .in_use = in_use, .arg = arg};
 	cleanup_free char *top = xasprintf("%s/held", env->cfg.data_dir);
-	uint64_t free_bytes = 0, total = 0;
+	uint64_t free_bytes = 0, total = 0, limit = held_limit(env);
+	int full;
 
 	fs_each(top, look_launch, &s, NULL);
-	if (s.oldest && fs_disk_free(top, &free_bytes, &total, NULL) == 0 && free_bytes < total / FREE_PART) {
-		log_warn("event=held_disk_full launch=%s", s.oldest);
+	full = fs_disk_free(top, &free_bytes, &total, NULL) == 0 && free_bytes < total / FREE_PART;
+	if (s.oldest && (full || (limit && s.bytes > limit))) {
+		log_warn("event=%s launch=%s", full ? "held_disk_full" : "held_limit", s.oldest);
 		held_drop_launch(env, trash, s.oldest);
 	}
 	free(s.oldest);

@@ -2,7 +2,8 @@
  * held: DATA/held, where nodes hold checkpoints beyond their launch: folders, removals, bounds.
  *
  * hearthd says which ones it no longer needs. If it forgets some, the agent removes what is older than
- * HELD_AGE_S, and the oldest ones when the disk is nearly full.
+ * HELD_AGE_S, and the oldest ones of ended launches when the disk is nearly full, or when they have more than
+ * --held-limit. Running launches share that limit (keeper.h).
  */
 #ifndef HEARTH_AGENT_KEEP_HELD_H
 #define HEARTH_AGENT_KEEP_HELD_H
@@ -15,6 +16,8 @@
 #define HELD_AGE_S (3u * 24 * 3600)
 
 char *held_dir(const struct agent_env *env, const char *launch); /* DATA/held/J.A; malloc'ed */
+/* Bytes that one launch may hold: its share of --held-limit; 0: no limit is known. */
+uint64_t held_share(const struct agent_env *env);
 /* Makes DATA/held/J.A (the agent's) and files in it (the account's). */
 int held_make(const struct agent_env *env, const char *launch, const struct launch_user *user, struct err *e);
 
@@ -23,8 +26,8 @@ struct held_removal {
 	struct data_link *link;
 	const char *launch;             /* "17.2" */
 	const struct launch_user *user; /* NULL: the owner of the folder */
-	uint64_t seq;
-	const char *copy; /* path of a copy outside of the node; NULL none */
+	uint64_t seq;                   /* 0: the copy alone */
+	const char *copy;               /* path of a copy outside of the node; NULL none */
 };
 /* On a thread, as the account; a failure is logged. */
 void held_remove(const struct held_removal *r);

@@ -15,8 +15,7 @@
 #include "common/net/wire_msg.h"
 #include "common/os/fsutil.h"
 
-#define STORE_MAX (64ull * 1024 * 1024 * 1024) /* bytes of one checkpoint in hearthd's store */
-#define HAVE_MAX  1024
+#define HAVE_MAX 1024
 
 struct keep_copy {
 	struct agent_env *env;
@@ -27,7 +26,8 @@ struct keep_copy {
 	struct launch_user user;
 	char *held, *cpus, *uri, *name;
 	int held_fd;
-	uint64_t rate, seq, held_print, job, epoch;
+	uint64_t rate, seq, held_print, bytes, job, epoch;
+	int idle;
 	int64_t step;
 	uint32_t attempt, node_rank;
 	struct files *files;
@@ -47,15 +47,25 @@ static int step_copy(uint64_t bytes, void *arg)
 /* ---- into a folder ----------------------------------------------------------------------------------- */
 
 /* Two clusters may write to one folder. */
-static void name_cluster(const struct keep_copy *c, char out[HASH_HEX_SIZE])
+static void name_cluster(const struct agent_env *env, char out[HASH_HEX_SIZE])
 {
-	cleanup_free char *path = xasprintf("%s/ca.pem", c->env->cfg.data_dir);
+	cleanup_free char *path = xasprintf("%s/ca.pem", env->cfg.data_dir);
 	cleanup_free char *pem = NULL;
 	size_t n = 0;
 
 	if (fs_read_file(path, 65536, &pem, &n, NULL) < 0)
 		n = 0;
 	hash_hex(pem ? pem : "", n, out);
+}
+
+char *keep_copy_place(const struct agent_env *env, uint64_t job, uint32_t attempt, uint64_t seq,
+                      uint32_t node_rank)
+{
+	char cluster[HASH_HEX_SIZE];
+
+	name_cluster(env, cluster);
+	return xasprintf("%" PRIu64 "/kept/%.8s-%u.%" PRIu64 "-algo-%u", job, cluster, attempt, seq,
+	                 node_rank + 1);
 }
 
 static int copy_to_folder(struct keep_copy *c, const char *place, struct err *e)
@@ -66,9 +76,8 @@ static int copy_to_folder(struct keep_copy *c, const char *place, struct err *e)
 
 	if (strncmp(c->uri, "file:///", 8) != 0)
 		return err_set(e, ERR_INVALID, "\"%.100s\": expected file:///PATH", c->uri);
-	name_cluster(c, cluster);
-	where = xasprintf("%" PRIu64 "/kept/%.8s-%u.%" PRIu64 "-algo-%u", c->job, cluster, c->attempt, c->seq,
-	                  c->node_rank + 1);
+	name_cluster(c->env, cluster);
+	where = keep_copy_place(c->env, c->job, c->attempt, c->seq, c->node_rank);
 	text = xasprintf("hearth-checkpoint 1\ncluster %s\nepoch %" PRIu64 "\njob %" PRIu64
 	                 "\nattempt %u\nstep %" PRId64 "\n",
 	                 cluster, c->epoch, c->job, c->attempt, c->step);
@@ -120,12 +129,14 @@ static int copy_to_store(struct keep_copy *c, const char *place, struct err *e)
 	struct files_tree t = {.ml = c->held_fd, .dir = place};
 	char a[32], b[32];
 
+	if (c->bytes > c->env->cfg.store_limit)
+		return err_set(
+		    e, ERR_LIMIT,
+		    "it has %s, and this node sends at most %s of one checkpoint to hearthd's store (hearth-agent "
+		    "--checkpoint-store); set checkpoint.uri",
+		    str_size(c->bytes, a, sizeof(a)), str_size(c->env->cfg.store_limit, b, sizeof(b)));
 	if (files_digest(c->files, place, &c->digest, e) < 0)
 		return -1;
-	if (c->digest.bytes > STORE_MAX)
-		return err_set(e, ERR_LIMIT,
-		               "it has %s, and hearthd's store accepts %s of one checkpoint; set checkpoint.uri",
-		               str_size(c->digest.bytes, a, sizeof(a)), str_size(STORE_MAX, b, sizeof(b)));
 	if (files_store(c->files, &t, &ops, e) < 0)
 		return -1;
 	if (strcmp(t.digest, c->digest.digest) != 0)
@@ -146,7 +157,7 @@ static int begin_copy(struct keep_copy *c, struct err *e)
 	if (c->held_fd < 0)
 		return err_sys(e, errno, "%s", c->held);
 	c->files = files_create(&p);
-	return files_keep(c->files, c->held_fd, e) < 0 ? -1 : files_calm(c->files, c->cpus, c->rate, 1, e);
+	return files_keep(c->files, c->held_fd, e) < 0 ? -1 : files_calm(c->files, c->cpus, c->rate, c->idle, e);
 }
 
 /* A hard link shares its bytes with a file that the job may write again. */
@@ -172,6 +183,10 @@ static int copy_held(struct keep_copy *c, struct err *e)
 
 	if (begin_copy(c, e) < 0)
 		return -1;
+	if (files_check(c->files, place, e) < 0) {
+		c->changed = e->code == ERR_IO && !worker_cancelled(c->w);
+		return -1;
+	}
 	rc = c->uri ? copy_to_folder(c, place, &why) : copy_to_store(c, place, &why);
 	if (worker_cancelled(c->w))
 		return err_set(e, ERR_UNAVAILABLE, "cancelled");
@@ -240,6 +255,8 @@ struct keep_copy *keep_copy_start(const struct keep_copy_params *p,
 	                        .rate = p->rate,
 	                        .seq = p->entry->seq,
 	                        .held_print = p->entry->held_print,
+	                        .bytes = p->entry->bytes,
+	                        .idle = p->idle,
 	                        .step = p->entry->step,
 	                        .job = p->job,
 	                        .epoch = p->epoch,

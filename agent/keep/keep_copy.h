@@ -22,6 +22,7 @@ struct keep_copy_params {
 	const char *held; /* DATA/held/J.A/files */
 	const char *cpus;
 	uint64_t rate; /* bytes a second, 0 no limit */
+	int idle;      /* only when nothing else runs */
 	const struct keep_entry *entry;
 	const char *uri; /* file:// folder; NULL: hearthd's store */
 	uint64_t job, epoch;
@@ -39,5 +40,8 @@ struct keep_copy *keep_copy_start(const struct keep_copy_params *p,
                                   void (*done)(const struct keep_copied *r, void *arg), void *arg,
                                   struct err *e);
 void keep_copy_cancel(struct keep_copy *c);
+/* The path of a copy below the folder of its uri, malloc'ed. */
+char *keep_copy_place(const struct agent_env *env, uint64_t job, uint32_t attempt, uint64_t seq,
+                      uint32_t node_rank);
 
 #endif

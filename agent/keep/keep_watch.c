@@ -131,15 +131,17 @@ static void not_held(struct keep_watch *k, const struct keep_found *f, const str
 	cleanup_free char *key = xasprintf("checkpoint %s", f->name);
 	TEXT(t);
 
-	keep_memory_again(&k->memory, f->name, f->print);
-	if (why->code == ERR_CONFLICT) {
+	if (why->code == ERR_NOT_FOUND) {
+		text_add(&t, "checkpoint %s was removed before the agent had secured it", f->name);
+	} else if (why->code == ERR_CONFLICT) {
+		keep_memory_again(&k->memory, f->name, f->print);
 		text_add(&t,
 		         "checkpoint %s was written again while the agent secured it; the agent waits until it is "
 		         "complete",
 		         f->name);
 	} else {
-		text_add(&t, "checkpoint %s is not secured on this node: %s", f->name, why->text);
-		keep_memory_done(&k->memory, f->print); /* not tried again and again */
+		/* It counts as done: it is not tried again and again. */
+		text_add(&t, "checkpoint %s is not secured on this node: %s. The run goes on", f->name, why->text);
 	}
 	tell_warning(k, key, t.at);
 }
@@ -153,7 +155,9 @@ static int hold_found(struct keep_watch *k, const struct keep_found *f, struct e
 	                       .entry = f->name,
 	                       .place = place,
 	                       .print = f->print,
-	                       .links = f->linkable};
+	                       .most = k->moment.room_bytes,
+	                       .links = f->linkable,
+	                       .ranks = f->ranks};
 	struct told *t;
 
 	if (files_hold(k->files, &h, e) < 0) {
@@ -189,8 +193,11 @@ static int is_text(const char *name)
 static int secure_all(struct keep_watch *k, const struct keep_found *found, size_t n, struct err *e)
 {
 	for (size_t i = 0; i < n; i++) {
-		if (!is_text(found[i].name))
+		if (!is_text(found[i].name)) {
+			tell_warning(k, "checkpoint names",
+			             "a checkpoint is not secured: its name is not valid UTF-8; rename it");
 			continue;
+		}
 		if (found[i].torn && i == 0) /* an older torn one matters to nobody */
 			tell_torn(k, &found[i]);
 		else if (!found[i].torn && hold_found(k, &found[i], e) < 0)
@@ -213,6 +220,16 @@ static int step_watch(uint64_t bytes, void *arg)
 	return worker_cancelled(k->w) ? -1 : 0;
 }
 
+static void tell_cut(struct keep_watch *k)
+{
+	cleanup_free char *text = xasprintf("the folder of checkpoints has more than %u entries, or is deeper "
+	                                    "than %d folders: the agent may miss "
+	                                    "checkpoints in it. Remove old ones",
+	                                    LISTING_ITEMS, LISTING_DEPTH);
+
+	tell_warning(k, "checkpoint entries", text);
+}
+
 static int judge_listing(struct keep_watch *k, const struct listing *l, uint64_t *look_us, struct err *e)
 {
 	struct keep_found found[FOUND_MAX];
@@ -223,6 +240,8 @@ static int judge_listing(struct keep_watch *k, const struct listing *l, uint64_t
 		return -1;
 	k->over = k->moment.over;
 	k->moment.over = over; /* the listing may be older than the end */
+	if (l->cut)
+		tell_cut(k);
 	n = recognise(&k->memory, l, &k->moment, found, FOUND_MAX, look_us);
 	return secure_all(k, found, n, e);
 }

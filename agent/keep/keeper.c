@@ -22,7 +22,8 @@
 
 #define LOOK_US    500000u
 #define RETRY_US   5000000u
-#define COPY_TRIES 5
+#define COPY_TRIES 5 /* of one that is not the newest */
+#define BACKOFF    7 /* doublings of RETRY_US at most */
 
 struct keeper {
 	struct keeper_params p;
@@ -44,6 +45,7 @@ struct keeper {
 };
 
 static void start_copy(struct keeper *k);
+static void stop_copy(struct keeper *k);
 static void check_flush(struct keeper *k);
 
 /* ---- reports ---------------------------------------------------------------------------------------- */
@@ -90,13 +92,27 @@ static void warn(struct keeper *k, const char *key, const char *text)
 
 /* ---- the table -------------------------------------------------------------------------------------- */
 
+/* Where its copy is, or what there is of it, if that is a folder; malloc'ed, NULL none. */
+static char *copy_path(const struct keeper *k, uint64_t seq)
+{
+	cleanup_free char *place = NULL;
+
+	if (!k->uri || strncmp(k->uri, "file:///", 8) != 0)
+		return NULL;
+	place = keep_copy_place(k->p.env, k->p.job, k->p.attempt, seq, k->p.node_rank);
+	return xasprintf("%s/%s", k->uri + strlen("file://"), place);
+}
+
 /* It is reported as gone where no copy is left. */
 static void drop_entry(struct keeper *k, uint64_t seq, uint8_t state, const char *why)
 {
 	struct keep_entry *en = keep_index_find(&k->index, seq);
+	cleanup_free char *rest = NULL;
 
 	if (!en)
 		return;
+	if (en->state == CKPT_COPYING && (en->tries || k->copying == seq))
+		rest = copy_path(k, seq);
 	if (k->copy && k->copying == seq) {
 		keep_copy_cancel(k->copy);
 		k->copy = NULL;
@@ -106,21 +122,39 @@ static void drop_entry(struct keeper *k, uint64_t seq, uint8_t state, const char
 		report_entry(k, en, why);
 	}
 	held_remove(&(struct held_removal){
-	    .env = k->p.env, .link = k->p.link, .launch = k->key, .user = &k->user, .seq = seq});
+	    .env = k->p.env, .link = k->p.link, .launch = k->key, .user = &k->user, .seq = seq, .copy = rest});
 	keep_index_remove(&k->index, seq);
+}
+
+static int is_over_bound(const struct keeper *k)
+{
+	uint64_t bytes = 0, share = held_share(k->p.env);
+
+	for (size_t i = 0; i < k->index.n; i++)
+		bytes += k->index.v[i].bytes;
+	return k->index.n > KEEPER_HELD || (share && bytes > share && k->index.n > 1);
 }
 
 static void bound_held(struct keeper *k)
 {
-	while (k->index.n > KEEPER_HELD) {
+	while (is_over_bound(k)) {
 		const struct keep_entry *oldest = &k->index.v[0];
+		TEXT(t);
 
 		for (size_t i = 1; i < k->index.n; i++)
 			if (k->index.v[i].seq < oldest->seq)
 				oldest = &k->index.v[i];
-		/* One with a copy elsewhere only loses this one. */
-		drop_entry(k, oldest->seq, CKPT_GONE,
-		           oldest->state == CKPT_VERIFIED ? NULL : "the node holds newer ones in its place");
+		if (oldest->state == CKPT_VERIFIED) { /* it only loses the copy on this node */
+			drop_entry(k, oldest->seq, CKPT_GONE, NULL);
+			continue;
+		}
+		text_add(&t,
+		         "checkpoint %s has no copy any more: this node holds newer ones, at most %d and what "
+		         "hearth-agent "
+		         "--held-limit allows",
+		         oldest->name, KEEPER_HELD);
+		warn(k, "held limit", t.at);
+		drop_entry(k, oldest->seq, CKPT_GONE, "the node holds newer ones in its place");
 	}
 }
 
@@ -136,6 +170,8 @@ static void on_held(struct keep_entry *en, void *arg)
 	report_entry(k, en, NULL);
 	bound_held(k);
 	save_index(k);
+	if (k->moment.over)
+		stop_copy(k); /* the newest comes first */
 	start_copy(k);
 }
 
@@ -154,16 +190,27 @@ static void on_torn(struct keep_entry *en, const char *why, void *arg)
 
 static void on_timer(void *arg);
 
+static struct keep_entry *newest_of(const struct keeper *k)
+{
+	struct keep_entry *best = NULL;
+
+	for (size_t i = 0; i < k->index.n; i++)
+		if (!best || k->index.v[i].seq > best->seq)
+			best = &k->index.v[i];
+	return best;
+}
+
+/* The newest one is tried for ever, in longer and longer intervals: the place of copies may come back. */
 static struct keep_entry *newest_uncopied(struct keeper *k, int waiting_too)
 {
 	uint64_t now = clock_boot_us(k->p.env->clock);
-	struct keep_entry *best = NULL;
+	struct keep_entry *best = NULL, *newest = newest_of(k);
 
 	for (size_t i = 0; i < k->index.n; i++) {
 		struct keep_entry *en = &k->index.v[i];
 
-		if (en->state == CKPT_COPYING && en->tries < COPY_TRIES && (waiting_too || en->retry_us <= now) &&
-		    (!best || en->seq > best->seq))
+		if (en->state == CKPT_COPYING && (en->tries < COPY_TRIES || en == newest) &&
+		    (waiting_too || en->retry_us <= now) && (!best || en->seq > best->seq))
 			best = en;
 	}
 	return best;
@@ -174,7 +221,8 @@ static void copy_failed(struct keeper *k, struct keep_entry *en, const char *why
 	cleanup_free char *key = xasprintf("checkpoint copies");
 	TEXT(t);
 
-	en->retry_us = clock_boot_us(k->p.env->clock) + ((uint64_t)RETRY_US << en->tries);
+	en->retry_us =
+	    clock_boot_us(k->p.env->clock) + ((uint64_t)RETRY_US << (en->tries < BACKOFF ? en->tries : BACKOFF));
 	en->tries++;
 	log_warn("event=checkpoint_not_copied launch=%s seq=%" PRIu64 " try=%u reason=\"%s\"", k->key, en->seq,
 	         en->tries, why);
@@ -220,6 +268,7 @@ static void start_copy(struct keeper *k)
 	                             .held = k->files_dir,
 	                             .cpus = k->cpus,
 	                             .rate = k->moment.over ? 0 : k->p.env->cfg.checkpoint_rate,
+	                             .idle = !k->moment.over, /* then the next attempt waits for it */
 	                             .entry = en,
 	                             .uri = k->uri,
 	                             .job = k->p.job,
@@ -236,6 +285,13 @@ static void start_copy(struct keeper *k)
 		copy_failed(k, keep_index_find(&k->index, en->seq), e.text);
 }
 
+/* What it did is not lost: a copy goes on where another one stopped. */
+static void stop_copy(struct keeper *k)
+{
+	keep_copy_cancel(k->copy);
+	k->copy = NULL;
+}
+
 /* ---- the watch -------------------------------------------------------------------------------------- */
 
 static void give_moment(struct keep_moment *out, void *arg)
@@ -246,6 +302,7 @@ static void give_moment(struct keep_moment *out, void *arg)
 	out->now_us = clock_real_us(k->p.env->clock);
 	out->from_us = k->p.from_us;
 	out->first_node = k->p.node_rank == 0;
+	out->room_bytes = held_share(k->p.env);
 }
 
 static void on_watch_warning(const char *key, const char *text, void *arg)
@@ -357,6 +414,9 @@ void keeper_over(struct keeper *k)
 	if (k->moment.over)
 		return;
 	k->moment.over = 1;
+	stop_copy(k); /* the next one has no limit of its rate */
+	if (newest_of(k))
+		newest_of(k)->tries = 0, newest_of(k)->retry_us = 0;
 	if (k->watch)
 		keep_watch_hurry(k->watch);
 	else if (has_sign(k))
@@ -372,9 +432,7 @@ enum launch_over keeper_how_over(const struct keeper *k)
 
 	if (!k->moment.over || k->watch || !k->watched)
 		return OVER_UNKNOWN;
-	for (size_t i = 0; i < k->index.n; i++)
-		if (!newest || k->index.v[i].seq > newest->seq)
-			newest = &k->index.v[i];
+	newest = newest_of(k);
 	/* One try: later ones follow while the rest is uploaded. */
 	return newest && newest->state == CKPT_COPYING && newest->tries == 0 && !k->stopped ? OVER_STOPPED
 	                                                                                    : OVER_COPIED;
@@ -464,6 +522,7 @@ struct keeper *keeper_create(const struct keeper_params *p)
 	user_copy(&k->user, p->user);
 	k->ml_fd = open(k->ml, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	k->timer = loop_timer_create(p->env->loop, on_timer, k);
+	p->env->n_keepers++;
 	load_index(k);
 	if (p->restored || k->index.n)
 		start_watch(k);
@@ -475,12 +534,25 @@ void keeper_stop(struct keeper *k)
 {
 	k->stopped = 1;
 	keep_watch_cancel(k->watch);
-	keep_copy_cancel(k->copy);
+	stop_copy(k);
 	k->watch = NULL;
-	k->copy = NULL;
 	k->watched = 1;
 	k->flushed = NULL;
 	loop_timer_cancel(k->timer);
+}
+
+void keeper_end(struct keeper *k)
+{
+	keeper_stop(k);
+	for (size_t i = 0; i < k->index.n; i++) {
+		const struct keep_entry *en = &k->index.v[i];
+		cleanup_free char *rest =
+		    en->state == CKPT_COPYING && (en->tries || k->copying == en->seq) ? copy_path(k, en->seq) : NULL;
+
+		if (rest)
+			held_remove(&(struct held_removal){
+			    .env = k->p.env, .link = k->p.link, .launch = k->key, .user = &k->user, .copy = rest});
+	}
 }
 
 void keeper_destroy(struct keeper *k)
@@ -488,6 +560,7 @@ void keeper_destroy(struct keeper *k)
 	if (!k)
 		return;
 	keeper_stop(k);
+	k->p.env->n_keepers--;
 	loop_timer_destroy(k->timer);
 	if (k->ml_fd >= 0)
 		close(k->ml_fd);

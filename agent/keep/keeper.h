@@ -20,7 +20,7 @@
 #include "agent/link/outbox.h"
 #include "common/net/wire_msg.h"
 
-#define KEEPER_HELD 16 /* checkpoints at a time; the oldest of more is dropped */
+#define KEEPER_HELD 16 /* checkpoints at a time; the oldest of more, or of too many bytes, is dropped */
 
 struct keeper;
 struct keeper_params {
@@ -56,6 +56,8 @@ void keeper_over(struct keeper *k);
 enum launch_over keeper_how_over(const struct keeper *k);
 /* After keeper_over: done(arg) when the newest checkpoint has its copy, or cannot have one. */
 void keeper_flush(struct keeper *k, void (*done)(void *arg), void *arg);
+/* The launch is over for this node: what a copy that is not complete has left goes. */
+void keeper_end(struct keeper *k);
 void keeper_stop(struct keeper *k); /* nothing more is copied or reported */
 /* hearthd needs that one no longer. The caller removes its files. */
 void keeper_forget(struct keeper *k, uint64_t seq);

@@ -3,6 +3,7 @@
  */
 #include "agent/keep/recognise.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "agent/keep/convention.h"
@@ -231,10 +232,11 @@ static uint64_t save_time(const struct shape *s, const struct keep_seen *seen)
 	return from && from < s->written_us ? s->written_us - from : 0;
 }
 
-static void add_found(struct finder *f, size_t i, const struct convention *c, const struct shape *s,
+static void add_found(struct finder *f, int ranks, const struct convention *c, const struct shape *s,
                       struct keep_seen *seen, const char *torn)
 {
-	struct keep_found k = {.name = f->l->items[i].path,
+	struct keep_found k = {.name = seen->name,
+	                       .ranks = ranks,
 	                       .format = c->format,
 	                       .shards = c->shards,
 	                       .files = s->files,
@@ -264,24 +266,98 @@ static void add_found(struct finder *f, size_t i, const struct convention *c, co
 	f->out[at] = k;
 }
 
+static enum verdict look_shape(struct finder *f, const char *path, const struct convention *c,
+                               const struct shape *s, uint64_t print, int ranks)
+{
+	struct keep_seen *seen = find_seen(f->m, path);
+	enum verdict v;
+
+	if (!seen)
+		return NOT_YET;
+	remember_shape(f, seen, s, print);
+	v = seen->done ? NOT_YET : judge_entry(f, c, s, seen);
+	if (v != NOT_YET)
+		add_found(f, ranks, c, s, seen, v == WHOLE ? NULL : "its writer ended before it was complete");
+	return v;
+}
+
 static void look_entry(struct finder *f, size_t i, const struct convention *c)
 {
 	struct shape s = shape_of(f->l, i);
-	struct keep_seen *seen;
-	enum verdict v;
 
-	if (s.changed_us < f->at->from_us || c->mark == MARK_NEVER)
+	if (s.changed_us >= f->at->from_us && c->mark != MARK_NEVER)
+		look_shape(f, f->l->items[i].path, c, &s, listing_print(f->l, i), 0);
+}
+
+/* ---- what several ranks write ------------------------------------------------------------------------- */
+
+static int is_plain(const struct convention *c)
+{
+	return c->mark > MARK_INSIDE && c->mark != MARK_NEVER &&
+	       (strcmp(c->format, "plain") == 0 || strcmp(c->format, "overwrite") == 0 ||
+	        strcmp(c->format, "rename") == 0);
+}
+
+static void add_shape(struct shape *to, const struct shape *s)
+{
+	to->bytes += s->bytes;
+	to->files += s->files;
+	to->written_us = s->written_us > to->written_us ? s->written_us : to->written_us;
+	to->changed_us = s->changed_us > to->changed_us ? s->changed_us : to->changed_us;
+	to->born_us = !to->born_us || (s->born_us && s->born_us < to->born_us) ? s->born_us : to->born_us;
+	to->open |= s->open;
+	to->denied |= s->denied;
+	to->unfinished |= s->unfinished;
+}
+
+/* How many there were before: some rank may not have begun. Names that differ in numbers alone share it. */
+static uint32_t *ranks_before(struct keep_memory *m, const char *path)
+{
+	uint32_t h = 2166136261u;
+
+	for (; *path; path++)
+		if (*path < '0' || *path > '9')
+			h = (h ^ (unsigned char)*path) * 16777619u;
+	return &m->ranks[h % KEEP_RANKS];
+}
+
+/* The entries of one folder by their rank names. */
+struct ranks {
+	char **names;    /* of item first + k; NULL none */
+	uint8_t *looked; /* it was looked at with others of its name */
+	size_t first, end;
+};
+
+/* All entries of the rank name of item i. */
+static void look_ranks(struct finder *f, struct ranks *r, size_t i, const struct convention *c)
+{
+	const char *path = f->l->items[i].path, *slash = strrchr(path, '/');
+	const char *name = r->names[i - r->first];
+	cleanup_free char *whole = xasprintf("%.*s%s", slash ? (int)(slash + 1 - path) : 0, path, name);
+	struct convention one = {.mark = MARK_QUIET,
+	                         .format = c->step < 0 ? "overwrite" : "plain",
+	                         .step = c->step,
+	                         .step_by = "name",
+	                         .linkable = c->step >= 0};
+	struct shape s = {0};
+	uint64_t print = 0;
+	uint32_t n = 0, *before = ranks_before(f->m, whole);
+
+	for (size_t k = r->first; k < r->end; k = listing_after(f->l, k)) {
+		struct shape own;
+
+		if (!r->names[k - r->first] || strcmp(r->names[k - r->first], name) != 0)
+			continue;
+		own = shape_of(f->l, k);
+		add_shape(&s, &own);
+		print += listing_part_print(f->l, k);
+		r->looked[k - r->first] = 1;
+		n++;
+	}
+	if (s.changed_us < f->at->from_us || (n < *before && (!f->at->over || f->at->bad_end_us)))
 		return;
-	seen = find_seen(f->m, f->l->items[i].path);
-	if (!seen)
-		return;
-	remember_shape(f, seen, &s, listing_print(f->l, i));
-	if (seen->done)
-		return;
-	v = judge_entry(f, c, &s, seen);
-	if (v == NOT_YET)
-		return;
-	add_found(f, i, c, &s, seen, v == WHOLE ? NULL : "its writer ended before it was complete");
+	if (look_shape(f, whole, &one, &s, print, 1) == WHOLE)
+		*before = n;
 }
 
 /* A program that commits its checkpoints may pause between two files of one. */
@@ -291,16 +367,42 @@ static int lacks_manifest(const struct finder *f, size_t i, const struct convent
 	return f->m->manifests && f->l->items[i].type == 'd' && strcmp(c->format, "plain") == 0;
 }
 
+static struct ranks find_ranks(const struct finder *f, size_t first, size_t end)
+{
+	struct ranks r = {.names = xcalloc(end - first + 1, sizeof(*r.names)),
+	                  .looked = xcalloc(end - first + 1, sizeof(*r.looked)),
+	                  .first = first,
+	                  .end = end};
+
+	for (size_t i = first; i < end; i = listing_after(f->l, i)) {
+		const char *slash = strrchr(f->l->items[i].path, '/');
+
+		if (f->l->items[i].type == 'f' || f->l->items[i].type == 'd')
+			r.names[i - first] = listing_rank_name(slash ? slash + 1 : f->l->items[i].path);
+	}
+	return r;
+}
+
 static void look_folder(struct finder *f, size_t first, size_t end, int depth)
 {
+	struct ranks r = find_ranks(f, first, end);
+
 	for (size_t i = first; i < end; i = listing_after(f->l, i)) {
 		struct convention c = convention_of(f->l, i, first, end, f->at);
 
+		if (r.looked[i - first] || (c.mark > MARK_INSIDE && lacks_manifest(f, i, &c)))
+			continue;
 		if (c.mark == MARK_INSIDE && depth < LISTING_DEPTH)
 			look_folder(f, i + 1, listing_after(f->l, i), depth + 1);
-		else if (c.mark > MARK_INSIDE && !lacks_manifest(f, i, &c))
+		else if (r.names[i - first] && is_plain(&c))
+			look_ranks(f, &r, i, &c);
+		else if (c.mark > MARK_INSIDE)
 			look_entry(f, i, &c);
 	}
+	for (size_t k = 0; k < end - first; k++)
+		free(r.names[k]);
+	free(r.names);
+	free(r.looked);
 }
 
 size_t recognise(struct keep_memory *m, const struct listing *l, const struct keep_moment *at,

@@ -17,6 +17,9 @@
  * | overwrite | quiet; a name that was seen before, or one without a number | metric |
  * | plain | quiet; a folder only while no other one has a hearth.json | number in the name |
  *
+ * Entries of formats rename, overwrite and plain that differ only in the number of a rank (ckpt_7_rank0.pt)
+ * are one checkpoint. It is complete when all of them are quiet, and as many as before.
+ *
  * Quiet: no process has it open for writing since KEEP_QUIET_US, and no rank ended badly meanwhile; or all
  * ranks have ended well. A node that is not the first of its launch may lack the marker of its checkpoint.
  */
@@ -29,6 +32,7 @@
 #define KEEP_NAMES    512u /* entries that are remembered */
 #define KEEP_DONE     256u /* checkpoints that are remembered */
 #define KEEP_STEPS    256u
+#define KEEP_RANKS    16u
 
 struct keep_step {
 	uint64_t at_us; /* wall clock */
@@ -41,7 +45,8 @@ struct keep_moment {
 	uint64_t bad_end_us; /* when the first rank ended badly; 0 none did */
 	int over;            /* no process of the launch is left */
 	int first_node;
-	uint32_t n_steps; /* the newest reported steps, in the order of time */
+	uint64_t room_bytes; /* that one checkpoint may have; 0 no limit */
+	uint32_t n_steps;    /* the newest reported steps, in the order of time */
 	struct keep_step steps[KEEP_STEPS];
 };
 
@@ -60,11 +65,12 @@ struct keep_memory { /* zeroed to begin with */
 	size_t n, cap;
 	uint64_t done[KEEP_DONE]; /* prints of what was complete, a ring */
 	uint64_t n_done;
-	int manifests; /* the program writes hearth.json: a folder without one is not complete */
+	uint32_t ranks[KEEP_RANKS]; /* most entries of ranks that were one checkpoint, by a hash of their name */
+	int manifests;              /* the program writes hearth.json: a folder without one is not complete */
 };
 
 struct keep_found {
-	const char *name;   /* of the listing */
+	const char *name;   /* valid until the next look */
 	const char *format; /* static */
 	const char *step_by;
 	int64_t step; /* -1 unknown */
@@ -72,6 +78,7 @@ struct keep_found {
 	uint64_t bytes, print;
 	uint64_t at_us, save_us; /* complete at; how long it was written, 0 unknown */
 	int linkable;            /* its files are not written again under this name */
+	int ranks;               /* name is the rank name of several (listing.h) */
 	const char *torn;        /* why it never will be complete; NULL it is */
 };
 

@@ -114,7 +114,8 @@ void launch_keep_end(struct launch *l)
 	int remove = !l->keep || (l->keeper && keeper_ended_well(l->keeper) && keeper_all_copied(l->keeper));
 
 	if (l->keeper)
-		keeper_destroy(l->keeper);
+		keeper_end(l->keeper);
+	keeper_destroy(l->keeper);
 	l->keeper = NULL;
 	if (remove)
 		held_drop_launch(l->host->env, l->host->trash, l->key);

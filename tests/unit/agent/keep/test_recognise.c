@@ -546,6 +546,54 @@ static void test_dcp(void)
 	end(&f);
 }
 
+static void is_rank_name(const char *name, const char *want)
+{
+	cleanup_free char *got = listing_rank_name(name);
+
+	is_str(got, want, name);
+}
+
+static void test_ranks(void)
+{
+	struct folder f;
+
+	is_rank_name("ckpt-7_rank3.pt", "ckpt-7_rank*.pt");
+	is_rank_name("rank_12", "rank_*");
+	is_rank_name("Node0-GPU1-step5.bin", "Node*-GPU*-step5.bin");
+	is_rank_name("frank3.pt", NULL);
+	is_rank_name("ranking.pt", NULL);
+	is_rank_name("rank", NULL);
+	begin(&f);
+	put(&f, "ckpt-7_rank0.pt", 10, 0);
+	put(&f, "ckpt-7_rank1.pt", 20, 1);
+	put(&f, "log_rank0.txt", 20, 0);
+	quiet(&f);
+	is_str(first(&f), "none", "files of two ranks: one is open");
+	put(&f, "ckpt-7_rank1.pt", 30, 0);
+	quiet(&f);
+	is_str(first(&f), "ckpt-7_rank*.pt plain 7 name",
+	       "then they are one checkpoint; the rank does not count");
+	is_int((long)f.n, 1, "and nothing else is");
+	is_int(f.found[0].ranks, 1, "its name stands for several");
+	is_int((long)f.found[0].bytes, 40, "with the bytes of both");
+	put(&f, "ckpt-8_rank1.pt", 30, 0);
+	quiet(&f);
+	is_str(first(&f), "none", "one file, where there were two before");
+	put(&f, "ckpt-8_rank0.pt", 30, 0);
+	quiet(&f);
+	is_str(first(&f), "ckpt-8_rank*.pt plain 8 name", "both");
+	report_step(&f, 9);
+	wait_s(&f, 1);
+	put(&f, "rank0/model.pt", 30, 0);
+	put(&f, "rank1/model.pt", 30, 0);
+	quiet(&f);
+	is_str(first(&f), "rank* overwrite 9 metric", "folders of two ranks");
+	put(&f, "rank1/model.pt", 31, 0);
+	quiet(&f);
+	is_str(first(&f), "rank* overwrite 9 metric", "one of them written again is another checkpoint");
+	end(&f);
+}
+
 static void test_many(void)
 {
 	struct folder f;
@@ -587,6 +635,7 @@ int main(void)
 	test_deepspeed();
 	test_megatron();
 	test_dcp();
+	test_ranks();
 	test_many();
 	return tap_done();
 }
