@@ -634,29 +634,71 @@ static int clone_spec(const char *text, const cJSON *set, struct request *rq, st
 	return rc;
 }
 
+/* Checks the flags that clone and retry share, and makes the new job's specification. */
+static int copy_job(struct io *io, struct request *rq, const cJSON *set, struct err *e)
+{
+	struct job_row row = {0};
+	int flag = 0, rc = -1;
+
+	if (json_get_bool(rq->body, "", "hold", &flag, e) == 0 &&
+	    json_get_bool(rq->body, "", "dry_run", &flag, e) == 0 &&
+	    store_job_get(io->reader, rq->job, &row, e) == 0 && clone_spec(row.spec, set, rq, e) == 0)
+		rc = check_member_refs(io, rq->spec, e);
+	job_row_fini(&row);
+	return rc;
+}
+
+static void send_copy(struct call *c, struct io *io, struct request *rq, const struct err *e, int rc)
+{
+	if (rc == 0) {
+		ask_send(c, io, rq);
+		return;
+	}
+	request_free(rq);
+	call_fail(c, e);
+}
+
 void api_job_clone(struct call *c, struct io *io)
 {
 	static const char *const known[] = {"set", "hold", "dry_run", NULL};
 	cJSON *body = route_body(c);
 	const cJSON *set = NULL;
 	struct request *rq;
-	struct job_row row;
 	struct err e;
-	int flag = 0;
+	int rc;
 
 	if (!body)
 		return;
 	rq = ask_new(c, REQ_CLONE, body);
-	memset(&row, 0, sizeof(row));
-	if (json_check_keys(body, "", known, &e) < 0 || json_get_obj(body, "", "set", &set, &e) < 0 ||
-	    json_get_bool(body, "", "hold", &flag, &e) < 0 || json_get_bool(body, "", "dry_run", &flag, &e) < 0 ||
-	    store_job_get(io->reader, rq->job, &row, &e) < 0 || clone_spec(row.spec, set, rq, &e) < 0 ||
-	    check_member_refs(io, rq->spec, &e) < 0) {
-		job_row_fini(&row);
-		request_free(rq);
-		call_fail(c, &e);
+	rc = json_check_keys(body, "", known, &e) < 0 || json_get_obj(body, "", "set", &set, &e) < 0
+	         ? -1
+	         : copy_job(io, rq, set, &e);
+	send_copy(c, io, rq, &e, rc);
+}
+
+/* A retry is a copy that begins with a checkpoint of the job. */
+void api_job_retry(struct call *c, struct io *io)
+{
+	static const char *const known[] = {"from_step", "hold", "dry_run", NULL};
+	cJSON *body = route_body(c), *set;
+	struct request *rq;
+	int64_t step = -1;
+	struct err e;
+	int rc = -1;
+	TEXT(from);
+
+	if (!body)
 		return;
+	rq = ask_new(c, REQ_RETRY, body);
+	set = cJSON_CreateObject();
+	if (json_check_keys(body, "", known, &e) == 0 &&
+	    json_get_i64(body, "", "from_step", 0, INT64_C(1) << 53, &step, &e) == 0) {
+		text_add(&from, "job:%" PRIu64, rq->job);
+		if (step >= 0)
+			text_add(&from, "@%" PRId64, step);
+		json_add_str(set, "resume_from", from.at);
+		rc = copy_job(io, rq, set, &e);
 	}
-	job_row_fini(&row);
-	ask_send(c, io, rq);
+	cJSON_Delete(set);
+	send_copy(c, io, rq, &e, rc);
 }

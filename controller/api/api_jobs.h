@@ -21,6 +21,7 @@ void api_job_hold(struct call *c, struct io *io);
 void api_job_release(struct call *c, struct io *io);
 void api_job_requeue(struct call *c, struct io *io);
 void api_job_clone(struct call *c, struct io *io);
+void api_job_retry(struct call *c, struct io *io);
 void api_job_why(struct call *c, struct io *io);
 /* api_records.c */
 void api_job_events(struct call *c, struct io *io);

@@ -28,7 +28,7 @@ static const struct {
      "id:i? name:s? status:s? text:s? max_runtime_s:i? max_runtime_from:s? dry_run:b? possible:b? "
      "nodes:i? ranks:i? members:i? expected_start:t? expected_whole:b? expected_cut:b? expected_nodes:S? "
      "price_per_hour_usd:n? expected_price_usd:n? max_price_usd:n? members_expected_price_usd:n? "
-     "members_max_price_usd:n? change:O<Change>? resume:O<Resume>? warnings:S?",
+     "members_max_price_usd:n? resume_from_step:i? change:O<Change>? resume:O<Resume>? warnings:S?",
      "the new job; with dry_run, text describes it and says whether it would start now; expected_start, "
      "expected_nodes: the present forecast; max_price_usd: the price at its time limit; members_...: of "
      "all members of an array or a sweep, the others are of one member; warnings: settings that hearthd "
@@ -85,6 +85,7 @@ static const struct {
     {"Requeue", "from_start:b? from_step:i?",
      "from_start: start as the specification says, like the first attempt; from_step: resume at that "
      "step of any attempt"},
+    {"Retry", "from_step:i? hold:b? dry_run:b?", "from_step: left out, the newest one that can be used"},
     {"Clone", "set:o? hold:b? dry_run:b?", "set: {\"hyperparameters.lr\": 0.05}; null removes the key"},
     {"Why",
      "id:i ref:s status:s text:s waits_for:S ahead:i behind:i? due:b? need_instances:i? "

@@ -49,8 +49,11 @@ static const struct route table[] = {
      "body"},
     {HTTP_POST, JOB "/clone", ROLE_USER, RF_JOB | RF_WRITE, api_job_clone, "", "Clone", "Submitted",
      "submit the same specification again, with changes; only for the owner, since it has secrets"},
-    {HTTP_POST, JOB "/retry", ROLE_USER, RF_JOB | RF_WRITE | RF_LATER, NULL, "", NULL, "Job",
-     "start a job again from a checkpoint"},
+    {HTTP_POST, JOB "/retry", ROLE_USER, RF_JOB | RF_WRITE, api_job_retry, "", "Retry", "Submitted",
+     "submit an ended job again as a new job that begins with its newest checkpoint that can be used, or "
+     "with "
+     "that "
+     "of a step; only for the owner"},
     {HTTP_POST, JOB "/checkpoint", ROLE_USER, RF_JOB | RF_WRITE | RF_LATER, NULL, "", NULL, "Job",
      "ask the program for a checkpoint"},
     {HTTP_GET, JOB "/checkpoints", ROLE_JOB, RF_JOB, api_job_checkpoints, "", NULL, "CheckpointList",

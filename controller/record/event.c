@@ -157,6 +157,7 @@ static int apply_submitted(struct ctx *c)
 	rec_set(&r->bundle, data_text(c, "bundle"));
 	rec_set(&r->spec_sha256, data_text(c, "spec_sha256"));
 	rec_set(&r->reason, data_text(c, "reason"));
+	rec_set(&r->skip_steps, data_text(c, "skip_steps"));
 	r->priority = data_number(c, "priority", 0);
 	r->nodes = (uint32_t)data_whole(c, "nodes", 0);
 	r->gpus = (uint32_t)data_whole(c, "gpus", 0);

@@ -169,7 +169,7 @@ static int check_owner(struct core *c, const struct request *rq, const char *uri
 	return 0;
 }
 
-static int check_refs(struct core *c, const struct request *rq, struct err *e)
+static int check_refs(struct core *c, const struct request *rq, int64_t *resume_step, struct err *e)
 {
 	const struct job_spec *s = rq->spec;
 	const struct ckpt_nodes any = {NULL, 0};
@@ -189,6 +189,7 @@ static int check_refs(struct core *c, const struct request *rq, struct err *e)
 	rc = resolve_refs(c, s, &inputs, e);
 	if (rc == 0)
 		rc = resolve_resume(c, s, &any, &begin, e);
+	*resume_step = rc == 0 ? begin.step : -1;
 	strv_fini(&inputs);
 	beginning_fini(&begin);
 	return rc;
@@ -209,6 +210,8 @@ static int check_bundle(const struct request *rq, const char *bundle, int dry_ru
 /* ---- the job --------------------------------------------------------------------------------- */
 
 struct asked {
+	const struct cjob *retries; /* NULL: the job is not a retry */
+	int64_t from_step;          /* that a retry begins with; -1: not known */
 	const char *bundle, *account;
 	int hold, dry_run;
 	const char *note; /* why it cannot start yet; "" unknown */
@@ -244,7 +247,9 @@ static cJSON *submitted_data(struct core *c, const struct request *rq, const str
 	if (spec_members(s))
 		json_add_u64(d, "members", spec_members(s));
 	if (rq->job)
-		json_add_u64(d, "cloned_from", rq->job);
+		json_add_u64(d, a->retries ? "retry_of" : "cloned_from", rq->job);
+	if (a->retries && a->retries->r.skip_steps)
+		json_add_str(d, "skip_steps", a->retries->r.skip_steps);
 	if (rq->role == ROLE_JOB)
 		json_add_u64(d, "submitted_by_job", rq->token_job);
 	return d;
@@ -309,6 +314,8 @@ static void create_job(struct core *c, struct request *rq, const struct asked *a
 	answer = idem_submitted(j->r.id, j->r.name);
 	if (members)
 		json_add_u64(answer, "members", members);
+	if (a->retries && a->from_step >= 0)
+		json_add_u64(answer, "resume_from_step", (uint64_t)a->from_step);
 	add_limit(c, rq->spec, answer);
 	add_warnings(rq->spec, answer);
 	hold_reply(c, rq, 201, answer);
@@ -427,16 +434,18 @@ static void dry_answer(struct core *c, struct request *rq, const struct asked *a
 	         members ? "the first: " : "");
 	foresee_start(c, rq, a, body, &text);
 	json_add_str(body, "text", text.at);
+	if (a->retries && a->from_step >= 0)
+		json_add_u64(body, "resume_from_step", (uint64_t)a->from_step);
 	add_limit(c, rq->spec, body);
 	add_warnings(rq->spec, body);
 	hold_reply(c, rq, 200, body);
 }
 
-static void take_submit(struct core *c, struct request *rq)
+static void take_submit(struct core *c, struct request *rq, const struct cjob *retries)
 {
 	struct err e;
 	TEXT(note);
-	struct asked a = {.note = note.at};
+	struct asked a = {.note = note.at, .retries = retries, .from_step = -1};
 
 	if (idem_seen(c, rq))
 		return;
@@ -450,7 +459,7 @@ static void take_submit(struct core *c, struct request *rq)
 	    json_get_bool(rq->body, "", "hold", &a.hold, &e) < 0 ||
 	    json_get_bool(rq->body, "", "dry_run", &a.dry_run, &e) < 0 || check_limits(c, rq->spec, &e) < 0 ||
 	    check_members(c, rq, &e) < 0 || check_bundle(rq, a.bundle, a.dry_run, &e) < 0 ||
-	    check_refs(c, rq, &e) < 0 || instances_check(c, rq->spec, &e) < 0 ||
+	    check_refs(c, rq, &a.from_step, &e) < 0 || instances_check(c, rq->spec, &e) < 0 ||
 	    cost_check(c, rq->spec, &e) < 0 || check_possible(c, rq->spec, owner_of_new(c, rq), &note, &e) < 0 ||
 	    check_quota(c, rq->spec, owner_of_new(c, rq), &e) < 0 ||
 	    await_check(c, rq->spec, note.at, note.size, &e) < 0) {
@@ -468,19 +477,14 @@ static void take_submit(struct core *c, struct request *rq)
 void req_submit(struct core *c, struct request *rq)
 {
 	rq->job = 0;
-	take_submit(c, rq);
+	take_submit(c, rq, NULL);
 }
 
-void req_clone(struct core *c, struct request *rq)
+/* Submits a copy of the job. retry: the copy begins with a checkpoint of it. */
+static void submit_copy(struct core *c, struct request *rq, struct cjob *from, int retry)
 {
-	struct cjob *from;
 	struct err e;
 
-	if (idem_seen(c, rq))
-		return;
-	from = req_job(c, rq);
-	if (!from)
-		return;
 	if (from->r.deleted) {
 		reply_fail(c, rq, ERR_CONFLICT, "job %" PRIu64 " was removed: its source is gone", rq->job);
 		return;
@@ -507,5 +511,70 @@ void req_clone(struct core *c, struct request *rq)
 			cJSON_AddItemToObject(rq->body, "run", run);
 		}
 	}
-	take_submit(c, rq);
+	take_submit(c, rq, retry ? from : NULL);
+}
+
+void req_clone(struct core *c, struct request *rq)
+{
+	struct cjob *from;
+
+	if (idem_seen(c, rq))
+		return;
+	from = req_job(c, rq);
+	if (from)
+		submit_copy(c, rq, from, 0);
+}
+
+/* Returns 0 when the job is one that can be retried; else e says what to do. */
+static int check_retry(const struct job_rec *r, int from_newest, struct err *e)
+{
+	char ref[REC_REF_SIZE];
+
+	rec_ref(r, ref);
+	if (r->members)
+		return err_set(e, ERR_CONFLICT,
+		               "job %s is not run itself, its members are: jobctl retry %s.0 retries one of them",
+		               ref, ref);
+	if (!job_ended(r->status))
+		return err_set(
+		    e, ERR_CONFLICT,
+		    "job %s is %s, and a retry is for jobs that have ended: jobctl requeue %s [--from STEP] "
+		    "restarts it, jobctl stop %s ends it",
+		    ref, state_name(STATE_JOB, (int)r->status), ref, ref);
+	if (r->status == JOB_COMPLETED && from_newest)
+		return err_set(e, ERR_CONFLICT,
+		               "job %s has completed: jobctl retry %s --from STEP begins with an earlier checkpoint, "
+		               "jobctl clone %s runs it again",
+		               ref, ref, ref);
+	return 0;
+}
+
+void req_retry(struct core *c, struct request *rq)
+{
+	const struct ckpt_nodes any = {NULL, 0};
+	struct beginning begin = {0};
+	char ref[REC_REF_SIZE];
+	struct cjob *from;
+	struct err e;
+	int rc;
+
+	if (idem_seen(c, rq))
+		return;
+	from = req_job(c, rq);
+	if (!from)
+		return;
+	rc = rq->spec ? check_retry(&from->r, rq->spec->resume_step < 0, &e)
+	              : err_set(&e, ERR_INVALID, "no specification");
+	if (rc == 0 && resolve_resume(c, rq->spec, &any, &begin, &e) < 0) {
+		rec_ref(&from->r, ref);
+		rc =
+		    err_set(&e, e.code,
+		            "%.900s; jobctl checkpoints %s lists what can be used, jobctl clone %s begins without it",
+		            e.text, ref, ref);
+	}
+	beginning_fini(&begin);
+	if (rc < 0)
+		reply_err(c, rq, &e);
+	else
+		submit_copy(c, rq, from, 1);
 }

@@ -5,7 +5,7 @@
  * request it is refused. A key belongs to a user and is stored for 24 hours. hearthd stores at most IDEM_MAX
  * keys and drops the oldest first.
  *
- * The job's row has the key of a submit or clone. The answer to every other change is stored in the
+ * The job's row has the key of a submit, clone or retry. The answer to every other change is stored in the
  * transaction of the change, so it survives a restart. Refusals are not stored, because the next try may
  * succeed. A node's join is identified by its name and certificate request, and has no user.
  */

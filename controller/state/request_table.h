@@ -18,6 +18,7 @@
  *   REQ_SET: body: {priority?, time?, queue?, notes?, name?, pinned?, tags?: {k: v|null}}
  *   REQ_CHECKPOINT: body: {step, pinned}
  *   REQ_CLONE: body: {set: {path: value}, hold} ; spec = changed spec of the clone
+ *   REQ_RETRY: body: {from_step?, hold} ; spec = that of the job, with its resume_from
  *   REQ_WHY: -> {status, waits_for: [..], ahead, text}
  *   REQ_NODES: -> {nodes: [..]} with GPUs, CPUs, who holds them, beat age, load
  *   REQ_DRAIN: body: {reason}
@@ -54,6 +55,7 @@
 	R(REQ_REQUEUE,       req_requeue,       ROLE_JOB,   RQ_CHANGES, "requeue a job")           \
 	R(REQ_CHECKPOINT,    req_checkpoint,    ROLE_USER,  RQ_CHANGES, "pin a checkpoint")        \
 	R(REQ_CLONE,         req_clone,         ROLE_USER,  RQ_ADDS,    "clone a job")             \
+	R(REQ_RETRY,         req_retry,         ROLE_USER,  RQ_ADDS,    "retry a job")             \
 	R(REQ_RM,            req_rm,            ROLE_USER,  RQ_CHANGES, "remove a job's data")     \
 	R(REQ_WHY,           req_why,           ROLE_JOB,   RQ_ASKS,    "explain")                 \
 	R(REQ_NODES,         req_nodes,         ROLE_JOB,   RQ_ASKS,    "list nodes")              \

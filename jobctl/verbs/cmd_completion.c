@@ -63,7 +63,8 @@ static void offer_jobs(const struct line *l, const char *verb)
 	static const struct {
 		const char *verb, *query;
 	} only[] = {{"stop", "&status=active"},    {"wait", "&status=active"}, {"hold", "&status=queued"},
-	            {"requeue", "&status=active"}, {"set", "&status=active"},  {"release", "&status=held"}};
+	            {"requeue", "&status=active"}, {"set", "&status=active"},  {"release", "&status=held"},
+	            {"retry", "&status=failed"}};
 	const char *query = "";
 	for (size_t i = 0; i < sizeof(only) / sizeof(only[0]); i++) {
 		if (strcmp(only[i].verb, verb) == 0)

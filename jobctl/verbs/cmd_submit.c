@@ -1,6 +1,6 @@
 /*
- * cmd_submit: submit and clone. jobctl checks the specification first for a quick answer; hearthd checks it
- * again and decides.
+ * cmd_submit: submit, clone and retry. jobctl checks the specification first for a quick answer; hearthd
+ * checks it again and decides.
  *
  * The source tree is sent before the job: chunks that hearthd lacks, then the manifest. Chunks are content-
  * addressed, so an interrupted submit does not send them twice.
@@ -433,6 +433,35 @@ static int exec_clone(struct ctx *c)
 	return rc;
 }
 
+static int exec_retry(struct ctx *c)
+{
+	uint64_t job, step = 0;
+	int dry = args_has(&c->args, "dry-run");
+	if (ref_resolve(c, c->args.operand[0], &job) ||
+	    args_u64(&c->args, "from", 0, UINT64_C(1) << 53, &step, &c->err))
+		return -1;
+	cJSON *body = cJSON_CreateObject(), *answer = NULL;
+	if (args_has(&c->args, "from"))
+		cJSON_AddNumberToObject(body, "from_step", (double)step);
+	if (args_has(&c->args, "hold"))
+		cJSON_AddTrueToObject(body, "hold");
+	if (dry)
+		cJSON_AddTrueToObject(body, "dry_run");
+	char *path = xasprintf("/jobs/%" PRIu64 "/retry", job);
+	int rc = ctx_get(c, "POST", path, body, &answer);
+	if (!rc && !c->json && cJSON_IsNumber(jget(answer, "resume_from_step")))
+		fprintf(stderr, "it begins with step %s of job %s\n", print_member(answer, "resume_from_step"),
+		        c->args.operand[0]);
+	if (!rc && !dry)
+		rc = finish_submit(c, answer);
+	else if (!rc && !ctx_show_json(c, answer))
+		show_dry_run(answer);
+	cJSON_Delete(answer);
+	cJSON_Delete(body);
+	free(path);
+	return rc;
+}
+
 static const struct arg_opt submit_opts[] = {
     {"follow", 'f', NULL, "Show its log until it ends; Ctrl-C leaves it running"},
     {"wait", 'w', NULL, "Wait until it ends; the exit code says how"},
@@ -453,7 +482,16 @@ static const struct arg_opt clone_opts[] = {
     {"wait", 'w', NULL, "Wait until it ends"},
     {NULL, 0, NULL, NULL}};
 
+static const struct arg_opt retry_opts[] = {
+    {"from", 0, "STEP", "Begin with the checkpoint of that step"},
+    {"hold", 0, NULL, "Do not start it before `jobctl release`"},
+    {"dry-run", 'n', NULL, "Only report whether and how it would run"},
+    {"follow", 'f', NULL, "Show its log until it ends"},
+    {"wait", 'w', NULL, "Wait until it ends"},
+    {NULL, 0, NULL, NULL}};
+
 const struct verb verbs_submit[] = {
     {"submit", "FILE|-", "Submit a job and print its id", submit_opts, 1, 1, exec_submit},
     {"clone", "JOB", "Submit a copy of a job, with changes", clone_opts, 1, 1, exec_clone},
+    {"retry", "JOB", "Submit an ended job again, from its newest checkpoint", retry_opts, 1, 1, exec_retry},
     {NULL, NULL, NULL, NULL, 0, 0, NULL}};

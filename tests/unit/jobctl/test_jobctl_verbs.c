@@ -190,6 +190,7 @@ static void test_json(struct js *s)
 	                                    "dash",
 	                                    "token create",
 	                                    "clone 7",
+	                                    "retry 7",
 	                                    "node drain n1",
 	                                    "local status",
 	                                    "set 7 priority=1",
@@ -228,6 +229,11 @@ static void test_changing(struct js *s)
 	is_str(js_last_of(s, "POST")->body,
 	       "{\"set\":{\"hyperparameters.lr\":0.1,\"environment.N\":\"3\",\"name\":\"x\"}}",
 	       "changes go to the controller");
+	jr_expect(s, "retry 7 --from 1200 --hold", 0, "19\n", "it begins with step 1200 of job 7\n");
+	is_str(js_last_of(s, "POST")->body, "{\"from_step\":1200,\"hold\":true}", "a retry names the step");
+	jr_expect(s, "retry 7 --json", 0, NULL, "");
+	is_str(js_last_of(s, "POST")->body, "{}", "without a step the controller chooses");
+	jr_expect(s, "retry 7 --from x", 2, "", "--from 'x': expected a whole number");
 	jr_expect(s, "clone 7 --set x", 2, "", "expected KEY=VALUE");
 	jr_expect(s, "clone 7 --dry-run --after last", 0, NULL, "Note: nobody reads loss");
 	is_str(js_last_of(s, "POST")->body, "{\"set\":{\"after\":[\"after:3\",\"afterok:7\"]},\"dry_run\":true}",

@@ -147,6 +147,13 @@ static void test_change(void)
 	ok(!strstr(answer_str(a, "text"), "\"B\""), "null removes");
 	like(answer_str(a, "text"), "hunter2", "secrets go along to the state thread");
 	answer_free(a);
+	a = post_json("/api/v1/jobs/1/retry", "{\"from_step\":5}");
+	is_int(a->status, 200, "retry");
+	like(answer_str(a, "text"), "job:1@5", "begins with that step of the job");
+	answer_free(a);
+	a = post_json("/api/v1/jobs/1/retry", "{\"from\":5}");
+	ok(a->status == 400 && strstr(a->body, "from"), "an unknown key of retry");
+	answer_free(a);
 	a = post_json("/api/v1/jobs/1/clone", "{\"set\":{\"name.x\":1}}");
 	ok(a->status == 400 && strstr(a->body, "not an object"), "a path through a string");
 	answer_free(a);

@@ -424,6 +424,81 @@ static void test_retention(void)
 	world_end_well(w);
 }
 
+/* Asks for a retry, as api_jobs.c does: the specification begins with the job. Returns the new job; 0: it was
+ * refused. */
+static uint64_t retry(struct world *w, uint64_t id, int64_t step)
+{
+	struct request *rq = world_rq(w, REQ_RETRY, id);
+	char from[40] = "";
+	cJSON *v;
+
+	if (step >= 0)
+		snprintf(from, sizeof from, "@%lld", (long long)step);
+	rq->text = xasprintf("{\"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"resources\": "
+	                     "{\"instances\": 2, \"gpus_per_instance\": 1}, \"resume_from\": \"job:%llu%s\"}",
+	                     (unsigned long long)id, from);
+	rq->spec = spec_parse(rq->text, strlen(rq->text), NULL);
+	core_request(w->core, rq);
+	world_turn(w);
+	v = cJSON_GetObjectItem(w->body, "id");
+	return w->status == 201 && cJSON_IsNumber(v) ? (uint64_t)v->valuedouble : 0;
+}
+
+static void test_retry(void)
+{
+	uint64_t id, next;
+	struct world *w = make(9, &id);
+	char *before, *after;
+
+	verified(w, id, "a", 1, 1, 10, "file:///s/a10");
+	verified(w, id, "b", 1, 1, 10, "file:///s/b10");
+	verified(w, id, "a", 1, 2, 20, "file:///s/a20");
+	verified(w, id, "b", 1, 2, 20, "file:///s/b20");
+	is_int((int)retry(w, id, -1), 0, "a job that runs is not retried");
+	like(w->err.text, "jobctl requeue 1", "the sentence has the command");
+	world_request(w, REQ_STOP, id, NULL, "{}");
+	finish(w, id, 1);
+	is_str(world_status(w, id), "stopped", "it has ended");
+	before = json_of(w, id);
+	world_forget(w);
+	next = retry(w, id, -1);
+	ok(next > id, "a retry is a new job");
+	is_int((int)cJSON_GetNumberValue(cJSON_GetObjectItem(w->body, "resume_from_step")), 20,
+	       "the answer names the step");
+	begins(w, "a", "20 step-20 1.1 file:///s/a20", "it begins with the newest checkpoint");
+	world_request(w, REQ_STOP, next, NULL, "{}");
+	for (int i = 0; i < 2; i++)
+		world_launch(w, i ? "b" : "a", next, 1, LAUNCH_CLEANED, 0, NULL);
+	is_int((int)retry(w, id, 15), 0, "a step that the job has not");
+	like(w->err.text, "there are 10, 20", "the sentence has the steps that exist");
+	world_forget(w);
+	next = retry(w, id, 10);
+	ok(next != 0, "a step that it has");
+	begins(w, "b", "10 step-10 1.1 file:///s/b10", "it begins there");
+	is_int((int)retry(w, next, -1), 0, "the new job runs");
+	after = json_of(w, id);
+	is_str(after, before, "the old job has not changed");
+	is_str(world_status(w, id), "stopped", "nor its end");
+	free(before);
+	free(after);
+	world_end_well(w);
+}
+
+static void test_retry_refused(void)
+{
+	uint64_t id;
+	struct world *w = make(10, &id);
+
+	finish(w, id, 1);
+	is_int((int)retry(w, id, -1), 0, "a job that has completed");
+	like(w->err.text, "jobctl retry 1 --from STEP", "the sentence has what can be asked");
+	is_int((int)retry(w, id, 10), 0, "a job without checkpoints");
+	like(w->err.text, "jobctl clone 1 begins without it", "the sentence has the way out");
+	is_int((int)retry(w, 99, -1), 0, "an unknown job");
+	is_int(w->status, 404, "is reported as such");
+	world_end_well(w);
+}
+
 int main(void)
 {
 	test_retention();
@@ -433,5 +508,7 @@ int main(void)
 	test_record();
 	test_refused();
 	test_bound();
+	test_retry();
+	test_retry_refused();
 	return tap_done();
 }

@@ -29,6 +29,7 @@ static const struct {
     {REQ_SET, HTTP_PATCH, JOB},
     {REQ_REQUEUE, HTTP_POST, JOB "/requeue"},
     {REQ_CLONE, HTTP_POST, JOB "/clone"},
+    {REQ_RETRY, HTTP_POST, JOB "/retry"},
     {REQ_RM, HTTP_DELETE, JOB},
     {REQ_WHY, HTTP_GET, JOB "/why"},
     {REQ_NODES, HTTP_GET, "/api/v1/nodes"},
@@ -140,6 +141,7 @@ static void test_jobs(void)
 {
 	struct world *w = world_create(1);
 	struct request *rq;
+	char *text;
 	uint64_t id = world_submit(w, GPU), other;
 
 	check(w, REQ_SUBMIT, "a job");
@@ -185,6 +187,13 @@ static void test_jobs(void)
 	core_request(w->core, rq);
 	world_turn(w);
 	check(w, REQ_CLONE, "of one that has ended");
+	text = xasprintf("{\"command\": [\"/bin/x\"], \"resume_from\": \"job:%llu\"}", (unsigned long long)id);
+	rq = world_rq(w, REQ_RETRY, id);
+	rq->text = text;
+	rq->spec = spec_parse(text, strlen(text), NULL);
+	core_request(w->core, rq);
+	world_turn(w);
+	check(w, REQ_RETRY, "of one that has ended");
 	ask(w, REQ_RM, id, NULL, NULL, "of one that has ended");
 	ask(w, REQ_RM, id, NULL, NULL, "again");
 	ask(w, REQ_STOP, other, NULL, NULL, "of a held one");
