@@ -37,7 +37,7 @@ static const struct {
     {"JobList", "jobs:a next:i?", "next: give it as `before` for the following page; null at the end"},
     {"Job",
      "id:i ref:s array:O<ArrayOf>? members:O<MemberCounts>? halved:b name:s? owner:s? account:s? status:s "
-     "created_at:t? started_at:t? ended_at:t? ran_s:n? exit_code:i? reason:s? spec:o? attempts:a? "
+     "created_at:t? started_at:t? ended_at:t? ran_s:n? exit_code:i? reason:s? spec:o? attempts:a<Attempt>? "
      "metrics:o? artifacts:a? dropped:S? dropped_at:o? max_runtime_s:i? max_runtime_from:s? cost_usd:n? "
      "price_per_hour_usd:n? alerts:i alert:O<Alert>?",
      "ref: the id as people write it, 17.3 for a member; array: the array that it is a member of; "
@@ -95,7 +95,20 @@ static const struct {
      "fair share; need_instances, free_instances, possible_instances: of a waiting job, the instances "
      "that it needs, that are free, and that the cluster could give"},
     {"EventList", "events:a next:i?", "next: give it as `after`"},
-    {"AttemptList", "attempts:a", NULL},
+    {"AttemptList", "attempts:a<Attempt>", NULL},
+    {"Attempt",
+     "number:i state:s outcome:s? class:s? reason:s? cause:s? nodes:S started_at:t? ended_at:t? exit_code:i? "
+     "signal:i? resumed_from_step:i? resumed_from:s? evidence:o? plan:o? skip_steps:s? set_aside:a "
+     "lost_steps:i? lost_s:n? recovery:a<RecoveryPhase> phases:a placement:a? epoch:i launch_id:s? "
+     "master_port:i? price_per_hour_usd:n? cost_usd:n?",
+     "cause: why it was started; evidence: what its outcome was judged by; plan: what follows (action, "
+     "step, avoid, text); skip_steps: ranges that the program leaves out, of all rollbacks before it; "
+     "set_aside: steps of its checkpoints that rollbacks have left behind; lost_steps, lost_s: what it did "
+     "after the checkpoint with which the next attempt begins, null while that is not known; recovery: from "
+     "the first trace of its failure to the first new step, empty if no attempt follows a failure"},
+    {"RecoveryPhase", "phase:s started_at:t ended_at:t?",
+     "phase: noticed, stopped, collected, back_off, placed, prepared, launched, first_step; a phase that "
+     "did not occur is left out"},
     {"RankList", "ranks:a", NULL},
     {"Metrics", "",
      "one member for each name: {last, min, max, step, count, attempt, rank, ranks}; of one rank in one "

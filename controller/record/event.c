@@ -347,7 +347,6 @@ static int apply_placed(struct ctx *c)
 	r->attempts = a->number;
 	r->epoch = a->epoch;
 	r->status = JOB_STARTING;
-	a->lost_steps = -1;
 	rec_set(&a->skip_steps, r->skip_steps);
 	rec_set(&r->begins, NULL);
 	rec_set(&r->reason, data_text(c, "reason"));

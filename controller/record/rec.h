@@ -54,7 +54,6 @@ struct attempt_rec {
 	char *evidence;   /* JSON: {"rank", "node", "exit_code", "signal", "oom", "line"} and {"lost": [nodes]} */
 	char *plan;       /* JSON: {"action", "budget", "wait_s", "step", "avoid": [nodes], "text"} */
 	char *skip_steps; /* that the program leaves out: "100-150,300-420" */
-	int64_t lost_steps; /* done in it, and to be done again by the next attempt; -1 not known */
 	int64_t resumed_from_step;
 	int32_t exit_code, signal;
 	uint64_t started_us, ended_us;

@@ -13,7 +13,6 @@
 #include "common/base/strutil.h"
 #include "common/base/text.h"
 #include "common/base/xalloc.h"
-#include "common/watch/conf.h"
 #include "controller/record/ckpt.h"
 #include "controller/record/plan.h"
 #include "controller/record/rec.h"
@@ -48,7 +47,7 @@ static void add_lost(const struct attempt_rec *a, cJSON *o)
 
 /* Returns what the outcome was judged by: the watch that ended the attempt, or the first rank that failed
  * with its last line; and lost nodes. */
-static cJSON *evidence_json(const struct attempt_rec *a, const struct recover_cause *why)
+static cJSON *evidence_json(const struct attempt_rec *a, uint64_t steps, const struct recover_cause *why)
 {
 	cJSON *o = cJSON_CreateObject(), *before = a->evidence ? cJSON_Parse(a->evidence) : NULL,
 	      *watch = cJSON_DetachItemFromObjectCaseSensitive(before, "watch");
@@ -74,6 +73,8 @@ static cJSON *evidence_json(const struct attempt_rec *a, const struct recover_ca
 			json_add_str(o, "line", line.at);
 	}
 	add_lost(a, o);
+	if (steps) /* of metrics; they may be removed before the record is */
+		json_add_u64(o, "step", steps - 1);
 	return o;
 }
 
@@ -195,8 +196,8 @@ static void find_fault(const struct cjob *j, struct fault *f)
 	cJSON *evidence = j->r.att->evidence ? cJSON_Parse(j->r.att->evidence) : NULL;
 	const cJSON *w = cJSON_GetObjectItemCaseSensitive(evidence, "watch");
 
-	*f = (struct fault){.margin = (uint64_t)watch_conf_default.margin_steps,
-	                    .max_rollbacks = (uint32_t)watch_conf_default.max_rollbacks};
+	*f = (struct fault){.margin = (uint64_t)j->act->spec->watch.conf.margin_steps,
+	                    .max_rollbacks = (uint32_t)j->act->spec->watch.conf.max_rollbacks};
 	f->step = newest_step(j);
 	if (w) {
 		int64_t step = step_of(w, "step");
@@ -302,7 +303,7 @@ void recover_plan(struct core *c, struct cjob *j, const struct recover_cause *wh
 	struct retry_plan p;
 	cJSON *o;
 
-	cJSON_AddItemToObject(d, "evidence", evidence_json(j->r.att, why));
+	cJSON_AddItemToObject(d, "evidence", evidence_json(j->r.att, j->act->steps, why));
 	if (j->r.wanted != WANT_NOTHING) /* what follows is the user's choice */
 		return;
 	find_fault(j, &fault);

@@ -218,17 +218,55 @@ static void show_begin(const cJSON *attempt)
 	free(name);
 }
 
-/* Shows what followed the attempt, and what it cost: "then: goes on elsewhere from step 6; 12 steps are
+/* Shows "; 12 steps (34s) are lost". */
+static void show_lost(const cJSON *attempt)
+{
+	const cJSON *steps = jget(attempt, "lost_steps"), *time = jget(attempt, "lost_s");
+	char span[40] = "";
+	if (cJSON_IsNumber(time))
+		str_duration((uint64_t)(time->valuedouble + 0.5), span, sizeof(span));
+	if (cJSON_IsNumber(steps))
+		printf("; %.0f step%s%s%s%s %s lost", steps->valuedouble, plural_end((uint64_t)steps->valuedouble),
+		       *span ? " (" : "", span, *span ? ")" : "", steps->valuedouble == 1 ? "is" : "are");
+	else if (*span)
+		printf("; %s of work %s lost", span, "is");
+}
+
+/* Shows how long it took from the failure to the next step: "next step after 5.2s: noticed 0.1s, ...". */
+static void show_recovery(const cJSON *attempt)
+{
+	const cJSON *list = jget(attempt, "recovery"), *p, *last = NULL;
+	uint64_t from, to, first = 0;
+	char *all = xstrdup("");
+	cJSON_ArrayForEach (p, list) {
+		from = print_time_us(jtext(p, "started_at"));
+		to = print_time_us(jtext(p, "ended_at"));
+		if (!from || to < from)
+			continue;
+		first = *all ? first : from;
+		xappendf(&all, "%s%s %.1fs", *all ? ", " : "", print_member(p, "phase"), (double)(to - from) / 1e6);
+		last = p;
+	}
+	for (char *c = all; *c; c++)
+		*c = *c == '_' ? '-' : *c;
+	if (*all && strcmp(print_member(last, "phase"), "first_step") == 0)
+		printf("    next step after %.1fs: %s\n",
+		       (double)(print_time_us(jtext(last, "ended_at")) - first) / 1e6, all);
+	else if (*all)
+		printf("    recovery until now: %s\n", all);
+	free(all);
+}
+
+/* Shows what followed the attempt, and what it cost: "then: goes on elsewhere from step 6; 12 steps (3s) are
  * lost". */
 static void show_plan(const cJSON *attempt)
 {
 	const char *text = jtext(jget(attempt, "plan"), "text"), *skip = jtext(attempt, "skip_steps");
-	const cJSON *lost = jget(attempt, "lost_steps");
+	const cJSON *aside = jget(attempt, "set_aside");
 	if (text && *text) {
 		char *safe = print_safe(text);
 		printf("    then: %s", safe);
-		if (cJSON_IsNumber(lost) && lost->valuedouble >= 0)
-			printf("; %.0f step%s lost", lost->valuedouble, lost->valuedouble == 1 ? " is" : "s are");
+		show_lost(attempt);
 		putchar('\n');
 		free(safe);
 	}
@@ -237,6 +275,25 @@ static void show_plan(const cJSON *attempt)
 		printf("    leaves out steps %s\n", safe);
 		free(safe);
 	}
+	if (cJSON_GetArraySize(aside)) {
+		char *steps = json_text(aside), *safe = print_safe(steps);
+		printf("    set aside: checkpoints of steps %s\n", safe);
+		free(safe);
+		free(steps);
+	}
+	show_recovery(attempt);
+}
+
+/* Shows why an attempt after the first was started. */
+static void show_cause(const cJSON *attempt)
+{
+	const char *cause = jtext(attempt, "cause");
+	if (!cause || !*cause || print_number(attempt, "number") <= 1)
+		return;
+	char *local = print_local(cause), *safe = print_safe(local);
+	printf("    cause: %s\n", safe);
+	free(safe);
+	free(local);
 }
 
 static void show_attempts(const cJSON *job)
@@ -260,6 +317,7 @@ static void show_attempts(const cJSON *job)
 		if (cJSON_IsNumber(jget(a, "cost_usd")))
 			printf(", $%s", str_amount(print_number(a, "cost_usd"), usd, sizeof(usd)));
 		putchar('\n');
+		show_cause(a);
 		show_begin(a);
 		if (jtext(a, "reason") && *jtext(a, "reason")) {
 			char *local = print_local(jtext(a, "reason")), *safe = print_safe(local);

@@ -92,8 +92,7 @@
 	C(FILLED, account, SAME) /* who pays: QUEUE/@OWNER */ \
 	C(TEXT, evidence, SAME) /* JSON: what the outcome was judged by (rec.h); "" none */ \
 	C(TEXT, plan, SAME) /* JSON: what follows (rec.h); "" it ended as it should, or by request */ \
-	C(TEXT, skip_steps, SAME) /* steps that it leaves out, of all rollbacks before it; "" none */ \
-	C(I64, lost_steps, SAME) /* done, and to be done again by the next attempt; -1 not known */
+	C(TEXT, skip_steps, SAME) /* steps that it leaves out, of all rollbacks before it; "" none */
 
 #define RANK_TABLE(F, C) \
 	F(U64, job, KEY) \

@@ -9,6 +9,7 @@
 #include "common/base/clock.h"
 #include "common/base/json.h"
 #include "common/base/xalloc.h"
+#include "store/base/codec.h"
 #include "store/base/columns.h"
 #include "store/base/rows.h"
 #include "store/base/sqlh.h"
@@ -107,7 +108,6 @@ static cJSON *attempt_json(const struct attempt_row *a)
 	cJSON_AddItemToObject(o, "evidence", json_of_text(a->evidence && *a->evidence ? a->evidence : NULL));
 	cJSON_AddItemToObject(o, "plan", json_of_text(a->plan && *a->plan ? a->plan : NULL));
 	json_add_str(o, "skip_steps", a->skip_steps && *a->skip_steps ? a->skip_steps : NULL);
-	add_code(o, "lost_steps", a->lost_steps);
 	cJSON_AddNullToObject(o, "pool");
 	cJSON_AddItemToObject(o, "phases", phases_json(a->phases));
 	cJSON_AddItemToObject(o, "placement", placement);
@@ -120,12 +120,253 @@ static cJSON *attempt_json(const struct attempt_row *a)
 	return o;
 }
 
+/* ---- from one attempt to the next ------------------------------------------------------------------ */
+
+/* What a query of one whole number with up to three parameters gives; def: no row, or NULL. */
+static int ask_number(struct store_reader *r, const char *sql, const int64_t *with, int n, int64_t def,
+                      int64_t *out, struct err *e)
+{
+	sqlite3_stmt *st = reader_sql(r, sql, e);
+	int rc;
+
+	*out = def;
+	if (!st)
+		return -1;
+	for (int i = 0; i < n; i++)
+		sqlite3_bind_int64(st, i + 1, with[i]);
+	rc = sqlh_step(st, e);
+	if (rc > 0 && sqlite3_column_type(st, 0) != SQLITE_NULL)
+		*out = sqlite3_column_int64(st, 0);
+	sqlite3_finalize(st);
+	return rc < 0 ? -1 : 0;
+}
+
+/* Adds the steps of the attempt's checkpoints that rollbacks have set aside. */
+static int add_set_aside(struct store_reader *r, const struct attempt_row *a, cJSON *o, struct err *e)
+{
+	sqlite3_stmt *st = reader_sql(
+	    r,
+	    "SELECT DISTINCT step FROM checkpoint WHERE job = ? AND attempt = ? AND set_aside AND step >= 0 "
+	    "ORDER BY step",
+	    e);
+	cJSON *list;
+	int rc;
+
+	if (!st)
+		return -1;
+	list = cJSON_AddArrayToObject(o, "set_aside");
+	sqlite3_bind_int64(st, 1, (int64_t)a->job);
+	sqlite3_bind_int64(st, 2, a->number);
+	while ((rc = sqlh_step(st, e)) > 0)
+		cJSON_AddItemToArray(list, cJSON_CreateNumber((double)sqlite3_column_int64(st, 0)));
+	sqlite3_finalize(st);
+	return rc < 0 ? -1 : 0;
+}
+
+/* Finds the newest step that the attempt reached: by its points, or by the record of its outcome when the
+ * points are removed. -1: unknown. */
+static int newest_step(struct store_reader *r, const struct attempt_row *a, int64_t *out, struct err *e)
+{
+	cJSON *evidence = a->evidence ? cJSON_Parse(a->evidence) : NULL;
+	uint64_t noted = json_whole(evidence, "step", UINT64_MAX);
+
+	cJSON_Delete(evidence);
+	if (ask_number(r, "SELECT max(last_step) FROM metric_series WHERE job = ? AND attempt = ?",
+	               (int64_t[]){(int64_t)a->job, a->number}, 2, -1, out, e) < 0)
+		return -1;
+	if (noted != UINT64_MAX && (int64_t)noted > *out)
+		*out = (int64_t)noted;
+	return 0;
+}
+
+/* Times of a phase; 0: it did not come, or it goes on. */
+static void phase_times(const cJSON *phases, const char *name, uint64_t *from, uint64_t *to)
+{
+	const cJSON *p;
+
+	*from = *to = 0;
+	cJSON_ArrayForEach (p, phases)
+		if (strcmp(json_str_or(p, "name", ""), name) == 0) {
+			*from = json_whole(p, "started_us", 0);
+			*to = json_whole(p, "ended_us", 0);
+		}
+}
+
+/* Returns when the attempt's first new step was reported; 0: no step of it is stored. */
+static int first_step_us(struct store_reader *r, const struct attempt_row *a, uint64_t *out, struct err *e)
+{
+	sqlite3_stmt *st = reader_sql(
+	    r,
+	    "SELECT c.data FROM metric_series s JOIN metric_chunk c ON c.series = s.id AND c.first = 0 WHERE "
+	    "s.job = ? AND s.attempt = ? AND s.last_step >= 0 ORDER BY s.name <> 'step', s.rank, s.id LIMIT 1",
+	    e);
+	struct points p = {0};
+	struct err bad;
+	int rc;
+
+	*out = 0;
+	if (!st)
+		return -1;
+	sqlite3_bind_int64(st, 1, (int64_t)a->job);
+	sqlite3_bind_int64(st, 2, a->number);
+	rc = sqlh_step(st, e);
+	if (rc > 0 &&
+	    codec_decode(sqlite3_column_blob(st, 0), (size_t)sqlite3_column_bytes(st, 0), &p, &bad) == 0)
+		for (size_t i = 0; i < p.n && !*out; i++)
+			if (p.steps[i] > a->resumed_from_step)
+				*out = p.times_us[i];
+	points_fini(&p);
+	sqlite3_finalize(st);
+	return rc < 0 ? -1 : 0;
+}
+
+/* Finds when the first trace of the failure was left: the end of the rank that failed first, or the last sign
+ * of a node that was lost. 0: unknown. */
+static int fault_us(struct store_reader *r, const struct attempt_row *a, uint64_t *out, struct err *e)
+{
+	cJSON *evidence = a->evidence ? cJSON_Parse(a->evidence) : NULL,
+	      *places = a->placement ? cJSON_Parse(a->placement) : NULL;
+	uint64_t rank = json_whole(evidence, "rank", UINT64_MAX), first = 0;
+	int64_t ended = 0;
+	const cJSON *p;
+	int rc = 0;
+
+	cJSON_ArrayForEach (p, places) {
+		uint64_t silent = json_whole(p, "silent_us", 0);
+
+		if (silent && (!first || silent < first))
+			first = silent;
+	}
+	if (!first && rank != UINT64_MAX)
+		rc = ask_number(r, "SELECT ended_us FROM rank WHERE job = ? AND attempt = ? AND rank = ?",
+		                (int64_t[]){(int64_t)a->job, a->number, (int64_t)rank}, 3, 0, &ended, e);
+	*out = first ? first : (uint64_t)ended;
+	cJSON_Delete(evidence);
+	cJSON_Delete(places);
+	return rc;
+}
+
+/* Adds a phase that has begun. One that seems to end before it begins took no time: clocks of nodes differ.
+ */
+static void add_phase(cJSON *list, const char *name, uint64_t from, uint64_t to)
+{
+	cJSON *o;
+
+	if (!from)
+		return;
+	o = cJSON_CreateObject();
+	json_add_str(o, "phase", name);
+	json_add_time(o, "started_at", to && from > to ? to : from);
+	json_add_time(o, "ended_at", to);
+	cJSON_AddItemToArray(list, o);
+}
+
+/* Adds the phases that next has gone through until its first new step. */
+static int add_next_phases(struct store_reader *r, uint64_t ended_us, const struct attempt_row *next,
+                           cJSON *list, struct err *e)
+{
+	cJSON *phases = next->phases ? cJSON_Parse(next->phases) : NULL;
+	uint64_t queued, placed, preparing, launching, running, over, step = 0, unused;
+	int rc;
+
+	phase_times(phases, "queued", &queued, &placed);
+	phase_times(phases, "provisioning", &preparing, &unused);
+	phase_times(phases, "launching", &launching, &unused);
+	phase_times(phases, "running", &running, &over);
+	rc = first_step_us(r, next, &step, e);
+	if (queued > ended_us)
+		add_phase(list, "back_off", ended_us, queued);
+	add_phase(list, "placed", queued, placed);
+	add_phase(list, "prepared", preparing, launching);
+	add_phase(list, "launched", launching, running);
+	if (step)
+		add_phase(list, "first_step", running, step);
+	cJSON_Delete(phases);
+	return rc;
+}
+
+/* Adds what a failure cost: [{phase, started_at, ended_at}] from its first trace to the first new step. The
+ * list is empty if no other attempt follows a failure. */
+static int add_recovery(struct store_reader *r, const struct attempt_row *a, const struct attempt_row *next,
+                        cJSON *o, struct err *e)
+{
+	cJSON *list = cJSON_AddArrayToObject(o, "recovery"), *phases,
+	      *plan = a->plan && *a->plan ? cJSON_Parse(a->plan) : NULL;
+	uint64_t fault, stopping, stopped, uploading, uploaded;
+	int rc = 0, goes_on = plan && strcmp(json_str_or(plan, "action", "stop"), "stop") != 0;
+
+	cJSON_Delete(plan);
+	if (!goes_on)
+		return 0;
+	phases = a->phases ? cJSON_Parse(a->phases) : NULL;
+	phase_times(phases, "stopping", &stopping, &stopped);
+	phase_times(phases, "uploading", &uploading, &uploaded);
+	rc = fault_us(r, a, &fault, e);
+	add_phase(list, "noticed", fault, stopping);
+	add_phase(list, "stopped", stopping, stopped);
+	add_phase(list, "collected", uploading, a->ended_us);
+	if (rc == 0 && next)
+		rc = add_next_phases(r, a->ended_us, next, list, e);
+	cJSON_Delete(phases);
+	return rc;
+}
+
+/* Finds how long the attempt trained after the checkpoint with which the next one begins; -1: unknown. */
+static int lost_us(struct store_reader *r, const struct attempt_row *a, const struct attempt_row *next,
+                   int64_t *out, struct err *e)
+{
+	cJSON *phases = a->phases ? cJSON_Parse(a->phases) : NULL;
+	const char *from = next->resumed_from ? next->resumed_from : "";
+	uint64_t running, over;
+	int64_t saved = 0;
+	int rc = 0;
+
+	phase_times(phases, "running", &running, &over);
+	cJSON_Delete(phases);
+	if (strncmp(from, "attempt:", 8) == 0 && strtoull(from + 8, NULL, 10) == a->number)
+		rc = ask_number(r, "SELECT max(at_us) FROM checkpoint WHERE job = ? AND attempt = ? AND step = ?",
+		                (int64_t[]){(int64_t)a->job, a->number, next->resumed_from_step}, 3, 0, &saved, e);
+	if ((uint64_t)saved > running)
+		running = (uint64_t)saved;
+	*out = running && over ? over > running ? (int64_t)(over - running) : 0 : -1;
+	return rc;
+}
+
+/* Adds lost_steps and lost_s: what the attempt did after the checkpoint with which the next one begins. */
+static int add_lost(struct store_reader *r, const struct attempt_row *a, const struct attempt_row *next,
+                    cJSON *o, struct err *e)
+{
+	int64_t newest = -1, us = -1, from = next && next->resumed_from_step > 0 ? next->resumed_from_step : 0;
+
+	if (next && (newest_step(r, a, &newest, e) < 0 || lost_us(r, a, next, &us, e) < 0))
+		return -1;
+	add_code(o, "lost_steps", newest < 0 ? -1 : newest > from ? newest - from : 0);
+	if (us < 0)
+		cJSON_AddNullToObject(o, "lost_s");
+	else
+		cJSON_AddNumberToObject(o, "lost_s", (double)us / 1e6);
+	return 0;
+}
+
+static int add_attempt(struct store_reader *r, const struct attempt_row *a, const struct attempt_row *next,
+                       cJSON *list, struct err *e)
+{
+	cJSON *o = attempt_json(a);
+
+	cJSON_AddItemToArray(list, o);
+	return add_set_aside(r, a, o, e) < 0 || add_lost(r, a, next, o, e) < 0 ||
+	               add_recovery(r, a, next, o, e) < 0
+	           ? -1
+	           : 0;
+}
+
 cJSON *store_attempts_json(struct store_reader *r, uint64_t job, struct err *e)
 {
 	sqlite3_stmt *st =
 	    reader_sql(r, "SELECT " ATTEMPT_COLUMNS " FROM attempt WHERE job = ? ORDER BY number", e);
-	struct attempt_row a;
+	struct attempt_row *all = NULL;
 	cJSON *list;
+	size_t n = 0;
 	int rc;
 
 	if (!st)
@@ -133,11 +374,15 @@ cJSON *store_attempts_json(struct store_reader *r, uint64_t job, struct err *e)
 	list = cJSON_CreateArray();
 	sqlite3_bind_int64(st, 1, (int64_t)job);
 	while ((rc = sqlh_step(st, e)) > 0) {
-		attempt_from_row(st, &a);
-		cJSON_AddItemToArray(list, attempt_json(&a));
-		attempt_row_fini(&a);
+		all = xreallocarray(all, n + 1, sizeof(*all));
+		attempt_from_row(st, &all[n++]);
 	}
 	sqlite3_finalize(st);
+	for (size_t i = 0; rc == 0 && i < n; i++)
+		rc = add_attempt(r, &all[i], i + 1 < n ? &all[i + 1] : NULL, list, e);
+	for (size_t i = 0; i < n; i++)
+		attempt_row_fini(&all[i]);
+	free(all);
 	if (rc < 0) {
 		cJSON_Delete(list);
 		return NULL;

@@ -343,6 +343,121 @@ static void test_numeric_exit(void)
 	world_end_well(w);
 }
 
+/* ---- what a failure cost ---------------------------------------------------------------------- */
+
+static void step_point(struct world *w, uint64_t id, uint32_t attempt, int64_t step)
+{
+	double value = 1;
+	uint64_t at_us = now_real(w->core);
+	struct wm_metrics m = {.job = id, .attempt = attempt, .epoch = attempt, .seq = (uint64_t)step};
+
+	wire_strv_add(&m.names, "loss");
+	wire_u32v_add(&m.name_ix, 0);
+	wire_u32v_add(&m.ranks, 0);
+	m.steps.n = m.values.n = m.times.n = 1;
+	m.steps.v = &step;
+	m.values.v = &value;
+	m.times.v = &at_us;
+	core_agent_msg(w->core, "a", 0, WM_METRICS, 0, wire_copy(WM_METRICS, &m));
+	world_turn(w);
+	m.steps.v = NULL;
+	m.values.v = NULL;
+	m.times.v = NULL;
+	m.steps.n = m.values.n = m.times.n = 0;
+	wire_fini(WM_METRICS, &m);
+}
+
+/* A member of an attempt as JSON text. */
+static char *member_of(struct world *w, uint64_t id, int index, const char *key)
+{
+	cJSON *list = store_attempts_json(w->reader, id, NULL);
+	char *text = cJSON_PrintUnformatted(cJSON_GetObjectItem(cJSON_GetArrayItem(list, index), key));
+
+	cJSON_Delete(list);
+	return text ? text : strdup("none");
+}
+
+static void is_member(struct world *w, uint64_t id, int index, const char *key, const char *want,
+                      const char *what)
+{
+	char *got = member_of(w, id, index, key);
+
+	is_str(got, want, what);
+	free(got);
+}
+
+/* The phases of the recovery after an attempt: "noticed stopped ..."; all of them in order of time. */
+static void is_recovery(struct world *w, uint64_t id, int index, const char *want, const char *what)
+{
+	cJSON *list = store_attempts_json(w->reader, id, NULL), *p;
+	char got[200] = "", last[64] = "";
+	int in_order = 1;
+
+	cJSON_ArrayForEach (p, cJSON_GetObjectItem(cJSON_GetArrayItem(list, index), "recovery")) {
+		const char *from = cJSON_GetStringValue(cJSON_GetObjectItem(p, "started_at")),
+		           *to = cJSON_GetStringValue(cJSON_GetObjectItem(p, "ended_at"));
+
+		snprintf(got + strlen(got), sizeof got - strlen(got), "%s%s", *got ? " " : "",
+		         cJSON_GetStringValue(cJSON_GetObjectItem(p, "phase")));
+		in_order &= from && strcmp(last, from) <= 0 && (!to || strcmp(from, to) <= 0);
+		snprintf(last, sizeof last, "%s", from ? from : "");
+	}
+	is_str(got, want, what);
+	ok(in_order, "phases follow one another");
+	cJSON_Delete(list);
+}
+
+static void test_cost_of_failure(void)
+{
+	struct world *w = world_create(38);
+	uint64_t id;
+
+	world_agent_up(w, "a", 1, 4);
+	id = world_submit(w, ONE);
+	begin(w, id, 1);
+	pass(w, 2);
+	step_point(w, id, 1, 90);
+	checkpoint(w, id, 1, 90);
+	pass(w, 3);
+	step_point(w, id, 1, 97);
+	is_member(w, id, 0, "lost_steps", "null", "while an attempt runs, nothing is lost");
+	is_recovery(w, id, 0, "", "and nothing recovers");
+	fail(w, id, 1, 3);
+	is_member(w, id, 0, "lost_steps", "7", "steps after the checkpoint are lost");
+	is_recovery(w, id, 0, "noticed stopped collected placed prepared", "the next attempt prepares");
+	pass(w, 1);
+	begin(w, id, 2);
+	pass(w, 1);
+	is_recovery(w, id, 0, "noticed stopped collected placed prepared launched", "it runs");
+	step_point(w, id, 2, 91);
+	is_recovery(w, id, 0, "noticed stopped collected placed prepared launched first_step",
+	            "its first new step ends the recovery");
+	fail(w, id, 2, 3);
+	is_member(w, id, 1, "lost_steps", "null", "a next attempt is not placed yet");
+	pass(w, 11);
+	is_member(w, id, 1, "lost_steps", "1", "then the loss is known");
+	is_recovery(w, id, 1, "noticed stopped collected back_off placed prepared", "a back-off is a phase");
+	is_member(w, id, 0, "set_aside", "[]", "nothing is set aside");
+	begin(w, id, 3);
+	is_int(ask(w, id, 95, 99), 0, "a rollback");
+	killed(w, id, 3);
+	is_member(w, id, 0, "set_aside", "[]", "its target is not set aside");
+	begin(w, id, 4);
+	checkpoint(w, id, 4, 200);
+	is_int(ask(w, id, 150, 210), 0, "another one");
+	killed(w, id, 4);
+	is_member(w, id, 0, "set_aside", "[90]", "leaves the first attempt's checkpoint behind");
+	is_member(w, id, 3, "set_aside", "[200]", "and that of the fourth one");
+	is_member(w, id, 4, "skip_steps", "\"0-210\"", "the next attempt leaves steps out");
+	begin(w, id, 5);
+	world_rank(w, "a", id, 5, 0, PS_EXITED, 0, 0, "");
+	world_launch(w, "a", id, 5, LAUNCH_ENDED, 0, NULL);
+	world_launch(w, "a", id, 5, LAUNCH_CLEANED, 0, NULL);
+	is_str(world_status(w, id), "completed", "the job completes");
+	is_recovery(w, id, 4, "", "after the last attempt nothing recovers");
+	world_end_well(w);
+}
+
 int main(void)
 {
 	test_unknown();
@@ -352,5 +467,6 @@ int main(void)
 	test_rollback();
 	test_rollback_to_start();
 	test_numeric_exit();
+	test_cost_of_failure();
 	return tap_done();
 }

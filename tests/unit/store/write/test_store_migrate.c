@@ -198,7 +198,7 @@ static const struct {
     {16, " job ", "SELECT count(*) = 0 FROM job WHERE ran_us <> 0 OR runs_since_us <> 0"},
     {17, " budget ", "SELECT count(*) = 0 FROM budget WHERE action <> 'hold'"},
     {23, " job attempt ",
-     "SELECT (SELECT count(*) FROM attempt WHERE plan <> '' OR evidence <> '' OR lost_steps <> -1) + "
+     "SELECT (SELECT count(*) FROM attempt WHERE plan <> '' OR evidence <> '') + "
      "count(*) = "
      "0 FROM job WHERE plan_attempts + plan_capacity + plan_rollbacks + plan_stuck + plan_unstarted <> 0 OR "
      "held_us <> (SELECT coalesce(sum(max(0, ended_us - started_us)), 0) FROM attempt WHERE attempt.job = "
