@@ -111,7 +111,7 @@ static void drop_entry(struct keeper *k, uint64_t seq, uint8_t state, const char
 
 	if (!en)
 		return;
-	if (en->state == CKPT_COPYING && (en->tries || k->copying == seq))
+	if (en->state == CKPT_COPYING)
 		rest = copy_path(k, seq);
 	if (k->copy && k->copying == seq) {
 		keep_copy_cancel(k->copy);
@@ -546,8 +546,7 @@ void keeper_end(struct keeper *k)
 	keeper_stop(k);
 	for (size_t i = 0; i < k->index.n; i++) {
 		const struct keep_entry *en = &k->index.v[i];
-		cleanup_free char *rest =
-		    en->state == CKPT_COPYING && (en->tries || k->copying == en->seq) ? copy_path(k, en->seq) : NULL;
+		cleanup_free char *rest = en->state == CKPT_COPYING ? copy_path(k, en->seq) : NULL;
 
 		if (rest)
 			held_remove(&(struct held_removal){

@@ -77,6 +77,17 @@ def named(step):
     write(TOP + "/model_%d.pt" % step, step)
 
 
+def big(step):
+    """A large file; the one before is removed at once."""
+    data = b"".join(content(step, str(i)) for i in range(30))
+    body = b"step %d\n" % step + data
+    with open(TOP + "/big_%d.pt" % step, "wb") as f:
+        f.write(body + b"\n" + hashlib.sha256(body).hexdigest().encode() + b"\n")
+    old = TOP + "/big_%d.pt" % (step - 8)
+    if os.path.exists(old):
+        os.remove(old)
+
+
 def hearth(step):
     folder = TOP + "/at-%d" % step
     write(folder + "/model.pt", step)
@@ -199,7 +210,7 @@ def dcp(step):
 
 SAVERS = {
     f.__name__: f
-    for f in (overwrite, torch_save, rename, named, rank_files, rank_overwrite, hearth, hf_trainer, hf_deepspeed, hf_fsdp)
+    for f in (overwrite, torch_save, rename, named, big, rank_files, rank_overwrite, hearth, hf_trainer, hf_deepspeed, hf_fsdp)
     + (lightning, lightning_link, lightning_folder, lightning_v1, deepspeed, megatron, megatron_dcp, dcp, dcp_ranks)
 }
 
