@@ -344,8 +344,7 @@ static void resume_active(struct core *c, struct cjob *j)
 	struct err e;
 
 	if (a && a->state == ATT_ENDED && j->r.status == JOB_RECOVERING) {
-		recover_begin(c, j);
-		job_touch(c, j);
+		recover_loaded(c, j);
 		return;
 	}
 	if (!a || a->state == ATT_ENDED) {
@@ -370,7 +369,7 @@ static void resume_active(struct core *c, struct cjob *j)
 		if (n && a->places[i].state < PLACE_CLEANED)
 			node_job_add(n, j);
 	}
-	alloc_holds(c, j, span_since(c, a->started_us) / 1000000);
+	alloc_holds(c, j, j->act->spec, span_since(c, a->started_us) / 1000000);
 	port_mark(c, a->master_port, 1);
 	resume_clocks(c, j);
 	cost_begins(c, j, span_since(c, a->started_us));

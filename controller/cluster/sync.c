@@ -30,7 +30,6 @@
 #include "controller/run/report.h"
 #include "controller/run/rsh.h"
 #include "controller/run/stale.h"
-#include "controller/share/alloc.h"
 #include "controller/share/node_feed.h"
 #include "controller/share/node_health.h"
 #include "controller/state/core_state.h"
@@ -161,8 +160,7 @@ static void gone_without_launch(struct core *c, struct cjob *j, struct cnode *n,
 	json_add_str(d, "text", "its agent has nothing of it");
 	if (job_post(c, j, EV_NODE_CLEANED, d) < 0)
 		return;
-	alloc_release(c, j, n->r.id);
-	node_job_del(n, j);
+	place_cleaned(c, j, n);
 }
 
 static void launch_missing(struct core *c, struct cjob *j, struct cnode *n, struct place_rec *p)

@@ -269,15 +269,37 @@ static int attempt_over(struct ctx *c)
 	return 0;
 }
 
+/* Notes which places the job holds between two attempts. */
+static void note_kept(struct ctx *c)
+{
+	struct attempt_rec *a = c->r->att;
+	const cJSON *v;
+
+	for (uint32_t i = 0; a && i < a->n_places; i++)
+		a->places[i].kept = 0;
+	cJSON_ArrayForEach (v, data_item(c, "keeps"))
+		if (a && cJSON_IsNumber(v) && v->valueint >= 0 && (uint32_t)v->valueint < a->n_places)
+			a->places[v->valueint].kept = 1;
+}
+
+/* The job waits in the queue, or, with status `recovering`, for nodes to replace those that it gave back. */
 static int apply_requeued(struct ctx *c)
 {
-	if (move_job(c, JOB_QUEUED) < 0 || attempt_over(c) < 0)
+	struct job_rec *r = c->r;
+	int replaces = state_find(STATE_JOB, data_text(c, "status")) == JOB_RECOVERING,
+	    waits = r->status == JOB_RECOVERING && r->att && r->queued_us >= r->att->ended_us;
+
+	if (replaces && (r->status != JOB_RECOVERING || !r->att))
+		return err_set(c->e, ERR_INTERNAL, "requeued: the job is not between two attempts");
+	if ((!replaces && move_job(c, JOB_QUEUED) < 0) || attempt_over(c) < 0)
 		return -1;
-	if (c->r->status == JOB_HELD)
+	if (r->status == JOB_HELD)
 		return err_set(c->e, ERR_INTERNAL, "requeued: the job is held");
-	c->r->status = JOB_QUEUED;
-	c->r->wanted = WANT_NOTHING;
-	c->r->queued_us = c->at_us;
+	r->status = replaces ? JOB_RECOVERING : JOB_QUEUED;
+	r->wanted = WANT_NOTHING;
+	if (!waits) /* else it only waits in another way */
+		r->queued_us = c->at_us;
+	note_kept(c);
 	rec_set(&c->r->begins, data_text(c, "begins"));
 	rec_set(&c->r->reason, data_text(c, "reason"));
 	return 0;
@@ -614,6 +636,7 @@ static int apply_attempt_ended(struct ctx *c)
 		rec_set(&a->reason, data_text(c, "reason"));
 	}
 	phases_close(a, c->at_us);
+	note_kept(c);
 	return 0;
 }
 

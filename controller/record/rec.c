@@ -159,6 +159,8 @@ static cJSON *rec_places_json(const struct attempt_rec *a)
 			cJSON_AddTrueToObject(o, "saved");
 		if (p->unconfirmed)
 			cJSON_AddTrueToObject(o, "unconfirmed");
+		if (p->kept)
+			cJSON_AddTrueToObject(o, "kept");
 		if (p->silent_us)
 			json_add_u64(o, "silent_us", p->silent_us);
 		if (p->text)
@@ -330,6 +332,7 @@ int rec_places_parse(struct attempt_rec *a, const cJSON *list, struct err *e)
 		p->culprit = !!cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "culprit"));
 		p->saved = !!cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "saved"));
 		p->unconfirmed = !!cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "unconfirmed"));
+		p->kept = !!cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "kept"));
 		p->silent_us = json_whole(o, "silent_us", 0);
 		p->first_rank = total;
 		total += p->ranks;
@@ -413,6 +416,34 @@ enum plan_action rec_plan_action(const struct attempt_rec *a)
 
 	cJSON_Delete(o);
 	return action;
+}
+
+int rec_is_followed(const struct attempt_rec *a)
+{
+	return (a->outcome == OUT_FAILED || a->outcome == OUT_LOST || a->outcome == OUT_ROLLED_BACK) &&
+	       plan_goes_on(rec_plan_action(a));
+}
+
+int rec_keeps_nodes(const struct job_rec *r)
+{
+	const struct attempt_rec *a = r->att;
+
+	if (r->status != JOB_RECOVERING || r->wanted != WANT_NOTHING)
+		return 0;
+	/* A job whose old ranks may still run somewhere waits for a person. */
+	for (uint32_t i = 0; i < a->n_places; i++)
+		if (a->places[i].unconfirmed && rec_launched(a))
+			return 0;
+	return rec_is_followed(a) && rec_plan_action(a) != PLAN_QUEUE;
+}
+
+int rec_holds(const struct job_rec *r, const struct place_rec *p)
+{
+	if (r->att->state == ATT_ENDED)
+		return r->status == JOB_RECOVERING && p->kept;
+	/* Whether it is kept is not known before the outcome. */
+	return p->state < PLACE_CLEANED ||
+	       (p->state == PLACE_CLEANED && (r->att->outcome == OUT_NONE || rec_keeps_nodes(r)));
 }
 
 /* ---- questions ------------------------------------------------------------------------------- */

@@ -30,6 +30,7 @@ struct place_rec { /* index = node rank */
 	uint8_t culprit;       /* this node kept the gang from starting */
 	uint8_t saved;         /* all outputs of the launch there are on record */
 	uint8_t unconfirmed;   /* LOST, but the node may live: nobody confirmed the end in time */
+	uint8_t kept;          /* the attempt has ended, and the job holds this for the next one */
 	uint64_t silent_us;    /* of a LOST one: last sign of life, real time; 0 unknown */
 	char *text;            /* why it failed or is lost; NULL none */
 };
@@ -131,6 +132,12 @@ struct plan_used rec_plan_used(const struct job_rec *r);
 void rec_plan_use(struct job_rec *r, const struct plan_used *u);
 /* What the attempt's plan says; PLAN_NONE: it has none. */
 enum plan_action rec_plan_action(const struct attempt_rec *a);
+/* 1: the attempt failed, and by its plan another one follows. */
+int rec_is_followed(const struct attempt_rec *a);
+/* 1: from the outcome on the job keeps its nodes for the next attempt, but those that the plan avoids. */
+int rec_keeps_nodes(const struct job_rec *r);
+/* 1: what the job has on that place is in use or kept: nobody else may have it. */
+int rec_holds(const struct job_rec *r, const struct place_rec *p);
 
 /* ---- questions about an attempt; pure -------------------------------------------------------- */
 int rec_all_ranks_ok(const struct attempt_rec *a);

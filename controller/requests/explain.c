@@ -168,6 +168,24 @@ static void why_queued(struct core *c, struct cjob *j, cJSON *body, cJSON *waits
 		text_add(t, "; nothing is started while the store cannot be written: %s", c->life.fail_err.text);
 }
 
+/* Between two attempts: waits for the back-off, or for nodes. Follows S-156. */
+static void why_recovering(struct core *c, struct cjob *j, cJSON *body, cJSON *waits, struct text *t)
+{
+	struct sched_reason r;
+
+	if (!alloc_exchanges(c, j)) {
+		recover_why(c, j, t);
+		return;
+	}
+	sched_explain(c->sched, j->r.id, &r);
+	cJSON_AddItemToArray(waits, cJSON_CreateString("nodes"));
+	json_add_u64(body, "need_instances", r.need_instances);
+	json_add_u64(body, "free_instances", r.free_instances);
+	json_add_u64(body, "possible_instances", r.possible_instances);
+	text_add(t, "%s", r.text);
+	recover_why(c, j, t);
+}
+
 static void add_progress(const struct place_rt *rt, struct text *t)
 {
 	char done[24], total[24];
@@ -301,7 +319,7 @@ void req_why(struct core *c, struct request *rq)
 			begins_say(c, j, j->r.begins, &t);
 		}
 	} else if (j->r.status == JOB_RECOVERING && j->r.att && !j->act) {
-		recover_why(c, j, &t);
+		why_recovering(c, j, body, waits, &t);
 	} else if (job_ended(j->r.status) || !j->r.att || !j->act) {
 		text_add(&t, "%s",
 		         j->r.reason                    ? j->r.reason

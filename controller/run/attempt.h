@@ -26,6 +26,8 @@ void attempt_end(struct core *c, struct cjob *j, const struct verdict *v);
 int attempt_end_by(struct core *c, struct cjob *j, const struct verdict *v, cJSON *evidence);
 void decide_outcome(struct core *c, struct cjob *j);
 void finish_attempt(struct core *c, struct cjob *j);
+/* After EV_NODE_CLEANED: gives back what the job had there, unless it keeps that for its next attempt. */
+void place_cleaned(struct core *c, struct cjob *j, struct cnode *n);
 void place_lost(struct core *c, struct cjob *j, uint32_t place, uint64_t silent_us, int unconfirmed,
                 const char *text);
 void rank_last_line(const struct rank_rec *k, struct text *out); /* cut, without control bytes */

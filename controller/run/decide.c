@@ -19,7 +19,7 @@ void decide(struct core *c)
 	for (int n = 0; (d = alloc_step(c, n)); n++) {
 		struct cjob *j = job_find(c, d->job);
 
-		if (j && j->r.status == JOB_QUEUED) {
+		if (j && (j->r.status == JOB_QUEUED || (j->r.status == JOB_RECOVERING && !j->act))) {
 			start_attempt(c, j, d);
 		} else {
 			log_error("event=placed_unknown_job job=%" PRIu64, d->job);

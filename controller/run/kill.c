@@ -27,6 +27,7 @@
 #include "controller/run/checkpoints.h"
 #include "controller/run/job_token.h"
 #include "controller/run/recover.h"
+#include "controller/run/replace.h"
 #include "controller/run/rsh.h"
 #include "controller/run/stale.h"
 #include "controller/share/alloc.h"
@@ -106,6 +107,13 @@ void place_lost(struct core *c, struct cjob *j, uint32_t place, uint64_t silent_
 		node_job_del(n, j);
 	rsh_lost(c, j, place);
 	job_touch(c, j);
+}
+
+void place_cleaned(struct core *c, struct cjob *j, struct cnode *n)
+{
+	if (!rec_holds(&j->r, rec_place_of(j->r.att, n->r.id)))
+		alloc_release(c, j, n->r.id);
+	node_job_del(n, j);
 }
 
 /* ---- the outcome ----------------------------------------------------------------------------- */
@@ -390,8 +398,13 @@ void decide_outcome(struct core *c, struct cjob *j)
 	if (j->r.status == JOB_STOPPING && j->r.wanted != WANT_REQUEUE)
 		checkpoint_retain(c, j, 1);
 	note_outcome(c, j);
-	for (uint32_t i = 0; i < j->r.att->n_places; i++) /* the time without upload progress starts here */
-		j->act->rt[i].progress_us = now_boot(c);
+	for (uint32_t i = 0; i < j->r.att->n_places; i++) {
+		const struct place_rec *p = &j->r.att->places[i];
+
+		j->act->rt[i].progress_us = now_boot(c); /* the time without upload progress starts here */
+		if (p->state == PLACE_CLEANED && !rec_holds(&j->r, p))
+			alloc_release(c, j, p->node_id);
+	}
 	log_info("event=outcome job=%" PRIu64 " attempt=%u outcome=%s class=%s", j->r.id, j->r.att->number,
 	         state_name(STATE_OUTCOME, (int)j->r.att->outcome), state_name(STATE_CLASS, (int)v.cls));
 }
@@ -429,6 +442,7 @@ static void post_attempt_ended(struct core *c, struct cjob *j)
 
 		recover_say(j, &text);
 		json_add_str(d, "text", text.at);
+		replace_add_kept(c, j, d);
 	}
 	job_post(c, j, EV_ATTEMPT_ENDED, d);
 }

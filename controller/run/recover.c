@@ -22,6 +22,7 @@
 #include "controller/run/array.h"
 #include "controller/run/attempt.h"
 #include "controller/run/checkpoints.h"
+#include "controller/run/replace.h"
 #include "controller/run/resolve.h"
 #include "controller/share/alloc.h"
 #include "controller/state/core_state.h"
@@ -340,9 +341,7 @@ int recover_goes_on(const struct cjob *j)
 
 	if (j->r.wanted != WANT_NOTHING)
 		return j->r.wanted == WANT_REQUEUE;
-	return j->r.status == JOB_RECOVERING &&
-	       (a->outcome == OUT_FAILED || a->outcome == OUT_LOST || a->outcome == OUT_ROLLED_BACK) &&
-	       plan_goes_on(rec_plan_action(a));
+	return j->r.status == JOB_RECOVERING && rec_is_followed(a);
 }
 
 void recover_say(const struct cjob *j, struct text *out)
@@ -362,8 +361,16 @@ void recover_why(const struct core *c, const struct cjob *j, struct text *out)
 	uint64_t now = now_boot(c), left = j->recover_us > now ? j->recover_us - now : 0;
 	char span[40];
 
+	str_duration((left + 999999) / 1000000, span, sizeof(span));
+	if (!alloc_exchanges(c, j)) {
+		recover_say(j, out);
+		text_add(out, ": in %s", span);
+		return;
+	}
+	text_add(out, "; in %s it %swaits in the queue, first of its priority (", span,
+	         replace_kept(j->r.att) ? "gives them back and " : "");
 	recover_say(j, out);
-	text_add(out, ": in %s", str_duration((left + 999999) / 1000000, span, sizeof(span)));
+	text_add(out, ")");
 }
 
 /* A watch that stops or restarts a job leaves its ranks sound. What they would save before a rollback would
@@ -416,6 +423,8 @@ void recover_learn(struct cjob *j, const struct attempt_rec *a)
 	for (uint32_t i = 0; !a->plan && a->outcome != OUT_STOPPED && i < a->n_places; i++)
 		if ((a->places[i].culprit || a->places[i].state == PLACE_LOST) && !rec_any_rank_started(a))
 			avoid_node(j, a->places[i].node);
+	if (a->number == j->r.attempts && rec_is_followed(a))
+		alloc_goes_first(j, a);
 }
 
 /* ---- back to the queue ----------------------------------------------------------------------- */
@@ -509,7 +518,7 @@ static void requeue_job(struct core *c, struct cjob *j, const struct job_spec *s
 	struct text reason = text_on(bytes, sizeof(bytes));
 	cJSON *d = cJSON_CreateObject();
 	struct err why, other;
-	int lost;
+	int lost, replaces;
 
 	recover_set_aside(c, j);
 	lost = begins_settle(c, j, asked_beginning(j), &begins, &why) < 0 && !FAULT("mistake.no_hold");
@@ -526,22 +535,34 @@ static void requeue_job(struct core *c, struct cjob *j, const struct job_spec *s
 	if (begins)
 		json_add_str(d, "begins", begins);
 	free(begins);
+	replaces = !open && !lost && (rec_keeps_nodes(&j->r) || replace_kept(a));
+	if (replaces) {
+		json_add_str(d, "status", state_name(STATE_JOB, JOB_RECOVERING));
+		replace_add_kept(c, j, d);
+	} else {
+		alloc_unqueue(c, j);
+	}
 	if (job_post(c, j, EV_REQUEUED, d) < 0)
 		return;
-	if (open)
+	if (replaces)
+		replace_begin(c, j, spec);
+	else if (open)
 		wait_for_word(c, j, open, lost ? &why : NULL);
 	else if (lost)
 		wait_for_choice(c, j, &why);
 	else
-		array_queue(c, j, spec);
+		replace_give_up(c, j, spec);
 }
 
-static void requeue_waiting(struct core *c, struct cjob *j)
+/* The back-off is over, or nodes changed while the job waits for others. */
+static void review_waiting(struct core *c, struct cjob *j)
 {
 	struct err e;
 	struct job_spec *s = job_parse_spec(c, j, &e);
 
-	if (s)
+	if (s && j->r.wanted == WANT_NOTHING && alloc_exchanges(c, j))
+		replace_review(c, j, s);
+	else if (s)
 		requeue_job(c, j, s);
 	else
 		log_error("event=spec_refused job=%" PRIu64 " text=\"%s\"", j->r.id, e.text);
@@ -560,19 +581,43 @@ static uint64_t backoff_us(const struct core *c, const struct attempt_rec *a)
 	return wait > since ? wait - since : 0;
 }
 
+static void begin_backoff(struct core *c, struct cjob *j)
+{
+	j->recover_us = now_boot(c) + (j->r.wanted == WANT_NOTHING ? backoff_us(c, j->r.att) : 0);
+}
+
 void recover_begin(struct core *c, struct cjob *j)
 {
+	const struct attempt_rec *a = j->r.att;
+
+	recover_learn(j, a);
+	if (!rec_keeps_nodes(&j->r))
+		alloc_unqueue(c, j);
+	for (uint32_t i = 0; i < a->n_places; i++)
+		if (!a->places[i].kept)
+			alloc_release(c, j, a->places[i].node_id);
+	begin_backoff(c, j);
+}
+
+void recover_loaded(struct core *c, struct cjob *j)
+{
+	struct err e;
+	struct job_spec *s = job_parse_spec(c, j, &e);
+
 	recover_learn(j, j->r.att);
-	alloc_unqueue(c, j);
-	j->recover_us = now_boot(c) + (j->r.wanted == WANT_NOTHING ? backoff_us(c, j->r.att) : 0);
+	if (s)
+		alloc_holds(c, j, s, 0);
+	spec_destroy(s);
+	begin_backoff(c, j);
+	job_touch(c, j);
 }
 
 void recover_review(struct core *c, struct cjob *j)
 {
 	if (j->act || !j->r.att || j->r.att->state != ATT_ENDED)
 		return;
-	if (j->r.wanted == WANT_NOTHING && now_boot(c) < j->recover_us)
+	if (j->r.wanted == WANT_NOTHING && now_boot(c) < j->recover_us && !alloc_exchanges(c, j))
 		job_deadline(c, j, j->recover_us);
 	else
-		requeue_waiting(c, j);
+		review_waiting(c, j);
 }

@@ -47,11 +47,15 @@ void recover_plan(struct core *c, struct cjob *j, const struct recover_cause *wh
 int recover_goes_on(const struct cjob *j);
 /* Adds how the attempt ended and what follows, in words: "attempt 1 ended: ...; starts again elsewhere". */
 void recover_say(const struct cjob *j, struct text *out);
-/* The same for a job in its back-off, with the time that is left of it. */
+/* The same for a job in its back-off, with the time that is left of it; what follows on the reason of a job
+ * that waits for nodes. */
 void recover_why(const struct core *c, const struct cjob *j, struct text *out);
 /* The attempt has ended and another one follows: begins the back-off; recover_review ends it. */
 void recover_begin(struct core *c, struct cjob *j);
-/* Queues a job whose back-off is over, or whose owner wants no back-off. */
+/* The same at load, for a job whose attempt had ended. */
+void recover_loaded(struct core *c, struct cjob *j);
+/* Asks for nodes for a job whose back-off is over, or whose owner wants no back-off; queues a job that waited
+ * too long for nodes. */
 void recover_review(struct core *c, struct cjob *j);
 /* At load: notes the nodes that the attempt's plan avoids. */
 void recover_learn(struct cjob *j, const struct attempt_rec *a);

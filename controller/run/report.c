@@ -139,8 +139,7 @@ static void upload_failed(struct core *c, struct cjob *j, const char *text)
 
 static void finish_cleaned(struct core *c, struct cjob *j, struct cnode *n, const struct wm_launch_report *m)
 {
-	alloc_release(c, j, n->r.id);
-	node_job_del(n, j);
+	place_cleaned(c, j, n);
 	/* A launch that failed before it ran repeats its reason here. Only a run can lose output. */
 	if (m->cls != RC_NONE && *m->text && rec_any_rank_started(j->r.att)) {
 		char *text = xasprintf("node %s: %.900s", n->name, m->text);

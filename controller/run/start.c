@@ -222,6 +222,8 @@ void start_attempt(struct core *c, struct cjob *j, const struct sched_decision *
 		return;
 	}
 	sched_job_started(c->sched, j->r.id);
+	j->goes_first = 0;
+	j->waited_us = 0;
 	cost_begins(c, j, 0);
 	a->placed_us = now_boot(c);
 	a->before_us = j->r.held_us;

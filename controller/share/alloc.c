@@ -82,6 +82,12 @@ static enum sched_span span_of(const struct job_spec *s)
 	                                      : SCHED_SPAN_PREFER; /* node: one instance */
 }
 
+/* Returns since when the job waits, as if the wait before its last attempt had just gone on. */
+static uint64_t queued_since(const struct cjob *j)
+{
+	return j->r.queued_us - (j->waited_us < j->r.queued_us ? j->waited_us : 0);
+}
+
 /* Fills w. j NULL: a job of that owner that is not submitted yet. */
 static void wishes_init(struct core *c, struct wishes *w, const struct job_spec *spec, const struct cjob *j,
                         const char *owner)
@@ -119,7 +125,7 @@ static void wishes_init(struct core *c, struct wishes *w, const struct job_spec 
 	    .owner = w->owner,
 	    .name = j ? j->r.name : spec->name,
 	    .first = j && j->goes_first,
-	    .submit_s = j && j->r.queued_us ? (j->r.queued_us - j->waited_us) / 1000000 : sched_time(c),
+	    .submit_s = j && j->r.queued_us ? queued_since(j) / 1000000 : sched_time(c),
 	    .limit_s = alloc_limit_s(c, j ? j : &none, spec),
 	    .believed_s = believed_limit_s(c, spec, j, owner),
 	    .after = w->deps,
@@ -189,6 +195,9 @@ static int try_now(struct core *c, uint64_t id, struct sched_forecast *f)
 
 	if (c->alloc.dirty || c->life.failing) /* a pass is due, so other jobs may come first */
 		return 0;
+	for (uint32_t i = 0; i < c->alloc.n_exchangers; i++) /* what such a job gets cannot be undone */
+		if (sched_job_exchanges(c->sched, c->alloc.exchangers[i]))
+			return 0;
 	d = sched_step(c->sched);
 	if (!d)
 		return 0;
@@ -248,7 +257,7 @@ static uint64_t waits_since(const struct core *c, const struct cjob *j)
 {
 	const struct cjob *whole = j->r.array ? job_find(c, j->r.array) : NULL;
 
-	return whole && whole->r.queued_us > j->r.queued_us ? whole->r.queued_us : j->r.queued_us - j->waited_us;
+	return whole && whole->r.queued_us > j->r.queued_us ? whole->r.queued_us : j->r.queued_us;
 }
 
 /* Sets the end of the longest wait by the boot clock, once each time that the job is queued, so that a change
@@ -318,80 +327,86 @@ void alloc_queue(struct core *c, struct cjob *j, const struct job_spec *spec)
 }
 
 /* Follows S-159. */
-void alloc_queue_first(struct core *c, struct cjob *j, const struct job_spec *spec)
+void alloc_goes_first(struct cjob *j, const struct attempt_rec *last)
 {
-	const struct phase_rec *last = j->r.att ? &j->r.att->phases[PHASE_QUEUED] : NULL;
-	uint64_t waited = last && last->ended_us > last->started_us ? last->ended_us - last->started_us : 0;
+	const struct phase_rec *p = &last->phases[PHASE_QUEUED];
 
 	j->goes_first = 1;
-	j->waited_us = waited < j->r.queued_us ? waited : 0;
-	alloc_queue(c, j, spec);
+	j->waited_us = p->ended_us > p->started_us ? p->ended_us - p->started_us : 0;
 }
 
 void alloc_unqueue(struct core *c, struct cjob *j)
 {
 	sched_job_park(c->sched, j->r.id);
-	j->goes_first = 0;
-	j->waited_us = 0;
 	c->alloc.dirty = 1;
 }
 
 /* ---- between two attempts ------------------------------------------------------------------------ */
 
-static int is_listed(const uint64_t *v, uint32_t n, uint64_t id)
-{
-	while (n && v[n - 1] != id)
-		n--;
-	return n > 0;
-}
-
-/* May a job start again there, now or when its agent is back? */
-static int is_lasting(struct core *c, uint64_t node)
+int alloc_lasts(struct core *c, uint64_t node)
 {
 	const struct cnode *n = node_by_id(c, node);
 
 	return n && n->r.state == NODE_UP && !n->r.drain;
 }
 
-/* Returns the nodes to give back: those in drop, and kept ones that are lost or drained. The caller frees.
- * Follows S-158. */
-static uint64_t *find_drop(struct core *c, uint64_t job, const uint64_t *drop, uint32_t *n)
+int alloc_exchanges(const struct core *c, const struct cjob *j)
 {
-	uint64_t *v = xcalloc(*n + SPEC_MAX_NODES, sizeof(*v)), *kept = xcalloc(SPEC_MAX_NODES, sizeof(*kept));
-	size_t n_kept = sched_job_nodes(c->sched, job, kept, SPEC_MAX_NODES);
-
-	for (uint32_t i = 0; i < *n; i++)
-		v[i] = drop[i];
-	for (size_t i = 0; i < n_kept; i++)
-		if (!is_listed(v, *n, kept[i]) && !is_lasting(c, kept[i]))
-			v[(*n)++] = kept[i];
-	free(kept);
-	return v;
+	return sched_job_exchanges(c->sched, j->r.id);
 }
 
+/* Returns 1 when usable nodes, spares among them, could replace what the job lacks if they were empty. */
+static int is_replaceable(const struct core *c, const struct cjob *j)
+{
+	const struct attempt_rec *a = j->r.att;
+	struct sched_reason r;
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < a->n_places; i++) {
+		const struct cnode *n = a->places[i].kept ? node_by_id(c, a->places[i].node_id) : NULL;
+
+		kept += n && n->sched_usable;
+	}
+	sched_explain(c->sched, j->r.id, &r);
+	return !r.need_instances || r.possible_instances >= r.need_instances + kept;
+}
+
+/* A node where the job keeps its place is not avoided: it would not count as one that could take it. */
+static int is_avoided(const struct core *c, const struct cjob *j, const char *name)
+{
+	const struct cnode *n = node_find(c, name);
+	const struct place_rec *p = n ? rec_place_of(j->r.att, n->r.id) : NULL;
+
+	return n && !(p && p->kept);
+}
+
+/* Follows S-160. */
 int alloc_exchange(struct core *c, struct cjob *j, const struct job_spec *spec, const uint64_t *drop,
                    uint32_t n_drop)
 {
-	uint64_t *all = find_drop(c, j->r.id, drop, &n_drop);
 	struct strv avoid = {0};
 	struct wishes w;
 	int rc;
 
 	for (size_t i = 0; j->avoid && i < j->avoid->n; i++)
-		strv_add(&avoid, j->avoid->v[i]);
+		if (is_avoided(c, j, j->avoid->v[i]))
+			strv_add(&avoid, j->avoid->v[i]);
 	for (uint32_t i = 0; i < n_drop; i++)
-		if (node_by_id(c, all[i]))
-			strv_add(&avoid, node_by_id(c, all[i])->name);
+		if (node_by_id(c, drop[i]))
+			strv_add(&avoid, node_by_id(c, drop[i])->name);
 	wishes_init(c, &w, spec, j, j->r.owner);
 	w.in.avoid = (const char *const *)avoid.v;
-	rc = sched_job_exchange(c->sched, &w.in, all, n_drop);
+	rc = sched_job_exchange(c->sched, &w.in, drop, n_drop);
+	if (rc == 0 && avoid.n && !is_replaceable(c, j)) {
+		w.in.avoid = NULL;
+		rc = sched_job_exchange(c->sched, &w.in, NULL, 0);
+	}
 	if (rc < 0)
 		log_error("event=no_exchange job=%" PRIu64, j->r.id);
 	else
 		remember_job(&c->alloc.exchangers, &c->alloc.n_exchangers, &c->alloc.cap_exchangers, j->r.id);
 	wishes_fini(&w);
 	strv_fini(&avoid);
-	free(all);
 	c->alloc.dirty = 1;
 	return rc;
 }
@@ -405,10 +420,7 @@ void alloc_after_event(struct core *c, struct cjob *j, enum event_type t, const 
 	c->alloc.dirty = 1;
 }
 
-/* Tells the library at load that the job holds those places of its attempt that have at most that state, but
- * none in drop. */
-static void restore_places(struct core *c, struct cjob *j, const struct job_spec *spec, enum place_state most,
-                           const uint64_t *drop, uint32_t n_drop, uint64_t held_s)
+void alloc_holds(struct core *c, struct cjob *j, const struct job_spec *spec, uint64_t held_s)
 {
 	const struct attempt_rec *a = j->r.att;
 	uint64_t now = sched_time(c);
@@ -418,7 +430,7 @@ static void restore_places(struct core *c, struct cjob *j, const struct job_spec
 	for (uint32_t i = 0; i < a->n_places; i++) {
 		const struct place_rec *p = &a->places[i];
 
-		if (p->state > most || is_listed(drop, n_drop, p->node_id))
+		if (!rec_holds(&j->r, p))
 			continue;
 		d.places[d.n++] = (struct sched_place){.node = p->node_id,
 		                                       .group = p->group,
@@ -431,19 +443,6 @@ static void restore_places(struct core *c, struct cjob *j, const struct job_spec
 	sched_job_restore(c->sched, &w.in, &d, held_s < now ? now - held_s : 0);
 	wishes_fini(&w);
 	free(d.places);
-}
-
-void alloc_holds(struct core *c, struct cjob *j, uint64_t held_s)
-{
-	restore_places(c, j, j->act->spec, PLACE_FAILED, NULL, 0, held_s);
-}
-
-int alloc_exchange_loaded(struct core *c, struct cjob *j, const struct job_spec *spec, const uint64_t *drop,
-                          uint32_t n_drop)
-{
-	if (j->r.att)
-		restore_places(c, j, spec, PLACE_CLEANED, drop, n_drop, 0);
-	return alloc_exchange(c, j, spec, drop, n_drop);
 }
 
 void alloc_release(struct core *c, struct cjob *j, uint64_t node)
@@ -474,32 +473,6 @@ static void review_avoiders(struct core *c)
 		spec_destroy(s);
 	}
 	c->alloc.n_avoiders = n;
-}
-
-/* Asks again for jobs that wait with kept places after nodes changed: a kept one may be lost or drained. */
-static void review_exchangers(struct core *c)
-{
-	uint32_t n = 0, many = c->alloc.n_exchangers;
-
-	c->alloc.recheck_exchangers = 0;
-	for (uint32_t i = 0; i < many; i++) {
-		struct cjob *j = job_find(c, c->alloc.exchangers[i]);
-		uint32_t n_drop = 0;
-		uint64_t *drop;
-		struct job_spec *s;
-		struct err e;
-
-		if (!j || !sched_job_exchanges(c->sched, j->r.id))
-			continue;
-		c->alloc.exchangers[n++] = c->alloc.exchangers[i];
-		drop = find_drop(c, j->r.id, NULL, &n_drop);
-		s = n_drop ? job_parse_spec(c, j, &e) : NULL;
-		if (s)
-			alloc_exchange(c, j, s, drop, n_drop);
-		spec_destroy(s);
-		free(drop);
-	}
-	c->alloc.n_exchangers = n;
 }
 
 /* Follows S-302. */
@@ -569,8 +542,6 @@ void alloc_prepare(struct core *c)
 	node_feed(c); /* it says whether avoided nodes and healths are to be looked at */
 	if (c->alloc.recheck_avoiders && !c->life.failing)
 		review_avoiders(c);
-	if (c->alloc.recheck_exchangers && !c->life.failing)
-		review_exchangers(c);
 	if (c->alloc.dirty)
 		node_health_review(c);
 	node_feed(c); /* of nodes whose level fell */

@@ -17,20 +17,21 @@
 void alloc_queue(struct core *c, struct cjob *j, const struct job_spec *spec); /* starts to wait */
 void alloc_unqueue(struct core *c,
                    struct cjob *j); /* neither waits nor holds nodes; it may be queued again */
-/* As alloc_queue, but before all others of its priority; its last wait counts, too. */
-void alloc_queue_first(struct core *c, struct cjob *j, const struct job_spec *spec);
+/* When it waits again, it is before all others of its priority, and its wait before that attempt counts, too.
+ */
+void alloc_goes_first(struct cjob *j, const struct attempt_rec *last);
 /* A job between two attempts gives back its places on the nodes in drop and waits for as many others; nobody
- * else gets the rest meanwhile. Its decision has the kept places where the last attempt had them. A kept node
- * that is lost or drained is given back, too, now or when that happens. alloc_unqueue ends it. -1: the job
+ * else gets the rest meanwhile. Its decision has the kept places where the last attempt had them. Until then
+ * it is touched when a node changed; who calls again gives back more. alloc_unqueue ends it. -1: the job
  * waits in the queue, or what it holds does not suit spec; nothing happened. */
 int alloc_exchange(struct core *c, struct cjob *j, const struct job_spec *spec, const uint64_t *drop,
                    uint32_t n_drop);
-/* The same at load: it holds the places of its ended attempt, but those on lost nodes. */
-int alloc_exchange_loaded(struct core *c, struct cjob *j, const struct job_spec *spec, const uint64_t *drop,
-                          uint32_t n_drop);
+int alloc_exchanges(const struct core *c, const struct cjob *j); /* 1: it waits so */
+/* May a job keep its place there: will it get it again, now or when the agent is back? Follows S-158. */
+int alloc_lasts(struct core *c, uint64_t node);
 void wait_review(struct core *c, struct cjob *j); /* ends a queued job whose longest wait is over */
-void alloc_holds(struct core *c, struct cjob *j,
-                 uint64_t held_s); /* at load; held_s: seconds since its placement */
+/* At load: the job has what rec_holds says. held_s: seconds since its placement. */
+void alloc_holds(struct core *c, struct cjob *j, const struct job_spec *spec, uint64_t held_s);
 void alloc_release(struct core *c, struct cjob *j, uint64_t node);
 int alloc_possible(struct core *c, const struct job_spec *spec, struct sched_reason *r);
 /* Fills what `why` would say if that user submitted the job now. Call decide first. */

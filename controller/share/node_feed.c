@@ -13,6 +13,7 @@
 #include "controller/share/node_health.h"
 #include "controller/share/reserve.h"
 #include "controller/state/core_state.h"
+#include "controller/state/jobs.h"
 #include "controller/state/node_table.h"
 
 static int would_work_undrained(const struct cnode *n)
@@ -82,6 +83,8 @@ static void feed_node(struct core *c, struct cnode *n, int inventory_changed)
 	if (n->inv.known && (!n->in_sched || inventory_changed || n->sched_usable != is_usable(n) ||
 	                     n->sched_spare != n->r.spare || n->sched_health != node_health(c, n)))
 		set_sched_node(c, n);
+	else if (!is_usable(n)) /* it may be lost now */
+		c->alloc.recheck_exchangers = c->alloc.n_exchangers > 0;
 	if (n->in_sched)
 		sched_node_drained(c->sched, n->r.id, n->r.drain && would_work_undrained(n));
 }
@@ -91,6 +94,25 @@ void node_changed(struct core *c, struct cnode *n, int inventory_changed)
 	if (!n->changed)
 		DL_APPEND2(c->nodes.changed, n, changed_prev, changed_next);
 	n->changed |= inventory_changed ? NODE_CHANGED_INVENTORY : NODE_CHANGED;
+}
+
+/* Touches the jobs that wait with kept places after nodes changed: a kept one may be lost or drained, and
+ * nodes that were to be avoided may be all that are left. */
+static void touch_exchangers(struct core *c)
+{
+	uint32_t n = 0;
+
+	c->alloc.recheck_exchangers = 0;
+	for (uint32_t i = 0; i < c->alloc.n_exchangers; i++) {
+		struct cjob *j = job_find(c, c->alloc.exchangers[i]);
+
+		if (!j || !sched_job_exchanges(c->sched, j->r.id))
+			continue;
+		c->alloc.exchangers[n++] = c->alloc.exchangers[i];
+		job_touch(c, j);
+		c->alloc.more = 1;
+	}
+	c->alloc.n_exchangers = n;
 }
 
 void node_feed(struct core *c)
@@ -104,4 +126,6 @@ void node_feed(struct core *c)
 		n->changed = 0;
 		feed_node(c, n, inventory_changed);
 	}
+	if (c->alloc.recheck_exchangers)
+		touch_exchangers(c);
 }

@@ -95,8 +95,8 @@ struct cjob {
 	uint64_t spent_uusd;              /* on attempts that have ended */
 	uint8_t to_queue;                 /* loaded, or changed: the scheduler does not have it yet */
 	uint8_t typed;                    /* queued: it asks for instance types */
-	uint64_t waited_us;               /* with alloc_queue_first: its wait before that one */
-	uint8_t goes_first;               /* queued: before all others of its priority */
+	uint64_t waited_us;               /* with goes_first: its wait before its last attempt */
+	uint8_t goes_first;               /* until it starts: it waits before all others of its priority */
 	uint8_t admitted;                 /* of a member: its array lets it wait with the scheduler, or run */
 	uint8_t dirty_job, dirty_attempt, in_turn, touched, spec_saved, removed;
 	struct cjob *turn_next, *turn_prev, *touch_next, *touch_prev;

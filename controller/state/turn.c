@@ -397,7 +397,7 @@ int job_post(struct core *c, struct cjob *j, enum event_type t, cJSON *data)
 		record_event(c, &ev, json_text(data));
 	cJSON_Delete(data);
 	job_mark(c, j);
-	if (is_attempt_event(t) && r->att)
+	if ((is_attempt_event(t) || t == EV_REQUEUED) && r->att)
 		j->dirty_attempt = 1;
 	count_job(c, j, &before);
 	CALL_OBSERVERS(c, after_event, j, t, &before);

@@ -337,7 +337,7 @@ static void test_avoided_node(void)
 	is_int(world_count(w, "b", WM_PREPARE), 1, "another job holds the second node");
 	world_launch(w, "a", id, 1, LAUNCH_FAILED, RC_DISK, "no space left on device");
 	world_launch(w, "a", id, 1, LAUNCH_CLEANED, RC_DISK, "no space left on device");
-	is_str(world_status(w, id), "queued", "a job waits for the node that has not failed it");
+	is_str(world_status(w, id), "recovering", "a job waits for the node that has not failed it");
 	core_agent_down(w->core, "b", session, "reset by peer");
 	core_end_turn(w->core);
 	is_int(job_find(w->core, id)->r.status, JOB_STARTING,

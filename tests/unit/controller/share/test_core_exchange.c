@@ -88,6 +88,7 @@ static void test_spare(void)
 	world_destroy(w);
 }
 
+/* Checks S-159. */
 static void test_no_spare(void)
 {
 	struct world *w = full_cluster(0);
@@ -97,17 +98,14 @@ static void test_no_spare(void)
 	struct err e;
 
 	world_request(w, REQ_DRAIN, 0, "b", "{}");
-	is_int(give_back(w, NULL), 0, "a node that is drained is replaced without being named");
+	is_int(give_back(w, "b"), 0, "a node that is drained is replaced");
 	is_str(decided(w), "", "there is no other: it waits, and keeps three");
-	world_request(w, REQ_DRAIN, 0, "c", "{}");
-	is_str(decided(w), "", "another one is drained");
-	is_int(sched_job_nodes(w->core->sched, 1, (uint64_t[4]){0}, 4), 2, "and is given back, too");
-	world_request(w, REQ_RESUME, 0, "b", "{}");
-	world_request(w, REQ_RESUME, 0, "c", "{}");
-	is_int(count_waiting(w), 48, "what it gave back is for others");
+	is_int(give_back(w, "c"), 0, "another one is given back");
+	is_int(sched_job_nodes(w->core->sched, 1, (uint64_t[4]){0}, 4), 2, "it keeps two");
 	alloc_unqueue(w->core, j);
+	alloc_goes_first(j, j->r.att);
 	s = job_parse_spec(w->core, j, &e);
-	alloc_queue_first(w->core, j, s);
+	alloc_queue(w->core, j, s);
 	ok(sched_waiting(w->core->sched, &first, 1) == 1 && first == 1,
 	   "it gave up all, and waits before all others");
 	spec_destroy(s);
@@ -123,11 +121,16 @@ static void test_loaded(void)
 	struct job_spec *s;
 	struct err e;
 
-	for (uint32_t i = 0; i < j->r.att->n_places; i++)
+	for (uint32_t i = 0; i < j->r.att->n_places; i++) {
 		j->r.att->places[i].state = i == 1 ? PLACE_LOST : PLACE_CLEANED;
+		j->r.att->places[i].kept = i != 1;
+	}
+	j->r.att->state = ATT_ENDED;
+	j->r.status = JOB_RECOVERING;
 	sched_job_park(w->core->sched, 1);
 	s = job_parse_spec(w->core, j, &e);
-	is_int(alloc_exchange_loaded(w->core, j, s, &b, 1), 0, "the job holds three places again");
+	alloc_holds(w->core, j, s, 0);
+	is_int(alloc_exchange(w->core, j, s, &b, 1), 0, "the job holds three places again");
 	is_str(decided(w), "a e c d", "and has the spare");
 	spec_destroy(s);
 	world_destroy(w);
