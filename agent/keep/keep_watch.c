@@ -33,7 +33,7 @@ struct keep_watch {
 	int ml_fd, held_fd;
 	uint64_t next_seq;
 	atomic_int hurry;
-	int hurried; /* thread: in this wait */
+	int waiting, hurried; /* thread: it waits for a change; and was told in this wait */
 	struct files *files;
 	struct keep_memory memory;
 	struct keep_moment moment;
@@ -213,7 +213,8 @@ static int step_watch(uint64_t bytes, void *arg)
 	struct keep_watch *k = arg;
 
 	(void)bytes;
-	if (!k->hurried && atomic_exchange(&k->hurry, 0)) {
+	/* Not while it holds what it found: the moment of that look is older, and the next wait would last. */
+	if (k->waiting && !k->hurried && atomic_exchange(&k->hurry, 0)) {
 		k->hurried = 1;
 		files_hurry(k->files);
 	}
@@ -258,7 +259,9 @@ static int look_once(struct keep_watch *k, uint64_t *look_us, struct err *e)
 	else if (*look_us)
 		wait_ms = *look_us > now ? (*look_us - now) / 1000 + 1 : 0;
 	k->hurried = 0;
+	k->waiting = 1;
 	rc = files_watch(k->files, k->ml_fd, DIR_CHECKPOINTS, wait_ms, force, &l, e);
+	k->waiting = 0;
 	if (rc <= 0)
 		return rc;
 	rc = judge_listing(k, &l, look_us, e);
