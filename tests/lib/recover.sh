@@ -79,11 +79,11 @@ recover_start() { # FAULT
 	RECOVER_JOB[$name]=$(recover_submit "$name" "${job[0]}" "$RECOVER_STEPS" "$RECOVER_PACE" "${job[1]}" "${job[2]}" "${job[3]}")
 }
 recover_saved() { # FAULT
-	recover_until 60 recover_has "${RECOVER_JOB[$1]}" "$RECOVER_EVERY"
+	recover_until 60 recover_has "${RECOVER_JOB[$1]}" "${RECOVER_SAVED:-$RECOVER_EVERY}"
 }
 recover_assert() { # FAULT: the job of it
 	local name=$1 id=${RECOVER_JOB[$1]} cause=recover_cause_$1 attempts=recover_attempts_$1
-	ok "$name: the job ends" recover_wait "$id" 90
+	ok "$name: the job ends" recover_wait "$id" 50
 	is "$(recover_show "$id" .status) $(recover_loss "$id")" "completed $RECOVER_LOSS" "$name: it completes with the undisturbed loss"
 	is "$(recover_show "$id" .attempt_count)" "${!attempts:-2}" "$name: number of attempts"
 	is "$(recover_show "$id" "[.attempts[1:][] | .resumed_from_step // 0 | select(. < $RECOVER_EVERY)] | length")" 0 "$name: each later attempt begins with a checkpoint"

@@ -5,6 +5,7 @@ when the checkpoint that it loads is not that of its step. The last line is "fin
 
     TRAIN_SIDE=DIR   the same lines in DIR/JOB.ATTEMPT.RANK, which no network carries; .alive there has the last time at which the rank ran
     TRAIN_LATER=S    the step time of later attempts
+    TRAIN_EACH=1     each rank saves a part of its own
     TRAIN_TEAR=STEP  the first attempt dies while rank 0 saves STEP, and leaves half of it under its final name
     TRAIN_GROW=MIB   rank 1 of the first attempt takes so much memory in each step after the first save
 """
@@ -80,7 +81,7 @@ def main():
         note(f"did {ATTEMPT} {RANK} {step} {time.time():.6f}")
         if RANK == 0:
             print(f"step={step} loss={state % 1000003 / 1000003:.9f}", flush=True)
-        if RANK == 0 and step % save_every == 0:
+        if (RANK == 0 or os.environ.get("TRAIN_EACH")) and step % save_every == 0:
             save(folder, step, state)
         if RANK == 1 and ATTEMPT == "1" and step > save_every:
             grown.append(b"x" * (int(os.environ.get("TRAIN_GROW", 0)) << 20))
