@@ -33,7 +33,7 @@ struct keep_watch {
 	int ml_fd, held_fd;
 	uint64_t next_seq;
 	atomic_int hurry;
-	int waiting, hurried; /* thread: it waits for a change; and was told in this wait */
+	int waiting, hurried; /* thread: it waits for a change; the news reached the helper */
 	struct files *files;
 	struct keep_memory memory;
 	struct keep_moment moment;

@@ -30,7 +30,7 @@ def save(step, model, optimizer):
 
 
 def load(model, optimizer):
-    """Returns the step with which the checkpoint was made; 0: there is none."""
+    """Returns the step of the checkpoint to begin with; 0: none."""
     found = hearth.resume()
     if not found:
         return 0
