@@ -11,8 +11,10 @@
 #include "agent/launch/launch_host.h"
 #include "common/base/err.h"
 
+struct announcer;
 struct guard;
 struct launches;
+struct looks;
 struct peerport;
 struct retire;
 struct rshd;
@@ -28,6 +30,8 @@ struct agent {
 	struct rshd *rshd;
 	struct guard *guard;
 	struct peerport *peerport;
+	struct announcer *announcer;
+	struct looks *looks;
 	struct session *session;
 	struct retire *retire; /* NULL: a member of the cluster, as far as is known */
 };

@@ -4,7 +4,9 @@
  */
 #include "agent/agent_core.h"
 #include "agent/control/guard.h"
+#include "agent/control/looks.h"
 #include "agent/control/peerport.h"
+#include "agent/control/presence.h"
 #include "agent/control/retire.h"
 #include "agent/control/rshd.h"
 #include "agent/control/session.h"
@@ -15,12 +17,18 @@ static void launch_over(uint64_t job, uint32_t attempt, void *arg)
 	rshd_launch_over(((struct agent *)arg)->rshd, job, attempt);
 }
 
-static void rsh_send(uint16_t type, const void *msg, void *arg)
+static void launches_changed(void *arg)
+{
+	announcer_changed(((struct agent *)arg)->announcer);
+}
+
+static void session_says(uint16_t type, const void *msg, void *arg)
 {
 	session_send(((struct agent *)arg)->session, type, msg, 0);
 }
 
-static const struct rshd_ops rshd_ops = {.send = rsh_send};
+static const struct rshd_ops rshd_ops = {.send = session_says};
+static const struct looks_ops looks_ops = {.send = session_says};
 
 static void guard_dials(void *arg)
 {
@@ -53,6 +61,7 @@ static int wire_neighbours(struct agent *a, struct err *e)
 		return -1;
 	parts.peerport = a->peerport;
 	a->guard = guard_create(&parts, &guard_ops, a);
+	a->looks = looks_create(a->peerport, &looks_ops, a);
 	return 0;
 }
 
@@ -66,7 +75,8 @@ static void wire_session(struct agent *a)
 	                              .outbox = a->host.outbox,
 	                              .launches = a->launches,
 	                              .rshd = a->rshd,
-	                              .guard = a->guard};
+	                              .guard = a->guard,
+	                              .looks = a->looks};
 
 	a->session = session_create(&parts, &session_ops, a);
 }
@@ -76,14 +86,17 @@ int agent_wire(struct agent *a, struct err *e)
 	int alone = a->env.cfg.alone;
 
 	a->host.launch_over = launch_over;
+	a->host.launches_changed = launches_changed;
 	a->host.arg = a;
 	a->launches = launches_create(&a->host);
 	a->rshd = rshd_create(a->env.loop, a->host.sock_path, a->launches, &rshd_ops, a, e);
 	if (!a->rshd || (!alone && wire_neighbours(a, e) < 0) || launches_adopt(a->launches, e) < 0)
 		return -1;
 	a->adopted = 1;
-	if (!alone)
+	if (!alone) {
+		a->announcer = announcer_create(&a->env, a->launches, a->peerport);
 		wire_session(a);
+	}
 	return 0;
 }
 
@@ -93,6 +106,9 @@ void agent_unwire(struct agent *a)
 	a->session = NULL;
 	retire_destroy(a->retire);
 	guard_destroy(a->guard);
+	looks_destroy(a->looks);
+	announcer_destroy(a->announcer);
+	a->announcer = NULL;
 	peerport_destroy(a->peerport);
 	launches_destroy(a->launches);
 	rshd_destroy(a->rshd);

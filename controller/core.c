@@ -12,6 +12,7 @@
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
 #include "controller/cluster/lease.h"
+#include "controller/cluster/looks.h"
 #include "controller/cluster/nodes.h"
 #include "controller/cluster/rules.h"
 #include "controller/cluster/sync.h"
@@ -224,6 +225,9 @@ static void dispatch_message(struct core *c, struct cnode *n, uint16_t type, uin
 		break;
 	case WM_CHECKPOINT_REPORT:
 		on_checkpoint(c, n, id, msg);
+		break;
+	case WM_NODE_SEEN:
+		on_node_seen(c, n, msg);
 		break;
 	case WM_FAILURE_LINE:
 		on_failure_line(c, n, id, msg);

@@ -16,7 +16,6 @@
 #include "common/base/xalloc.h"
 #include "common/os/marks.h"
 
-#define MARK         "HEARTH_TOKEN_LAUNCH"
 #define DYING_MS     20     /* that a round waits for what it has killed */
 #define GAP_US       10000u /* before the next round, when it is only for those that were in the last one */
 #define GAP_MAX_US   100000u
@@ -80,7 +79,7 @@ static int left_inside(const struct item *it)
 /* Kills, looks, and kills what it has found. Returns 1 when something is left. */
 static int run_round(struct item *items, size_t n)
 {
-	struct marks *m = marks_create(MARK);
+	struct marks *m = marks_create(SWEEP_MARK);
 	struct err e = {0};
 	int rc, inside, any = 0;
 

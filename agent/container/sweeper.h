@@ -16,6 +16,8 @@
 #include "common/os/loop.h"
 #include <stdint.h>
 
+#define SWEEP_MARK "HEARTH_TOKEN_LAUNCH" /* in the environment of each process of a launch */
+
 struct container;
 struct sweep_ask; /* one request */
 struct sweeper;

@@ -105,14 +105,14 @@ static void round_over(struct guard *g)
 	lease_changed(g);
 }
 
-static void on_answer(const struct wm_peer_answer *m, enum peer_reach reach, void *arg)
+static void on_answer(const struct wm_peer_answer *m, enum peer_sight reach, void *arg)
 {
 	struct ask *ask = arg;
 	struct guard *g = ask->g;
 
 	ask->q = NULL;
 	g->open--;
-	g->silent += reach == PEER_SILENT;
+	g->silent += reach == SIGHT_SILENT;
 	if (m) {
 		g->reached++;
 		g->hearing += lease_peer_hears(g->lease.lease_ms, m->has_controller, m->ack_age_ms) ? 1u : 0u;

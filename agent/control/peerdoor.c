@@ -27,6 +27,7 @@
 #include "common/net/tls.h"
 #include "common/os/chan.h"
 #include "common/os/loop.h"
+#include "common/os/proc.h"
 
 #define BACKLOG      1024
 #define ACCEPTS_TURN 64       /* then others have their turn */
@@ -66,6 +67,8 @@ struct addresses {
 struct peerdoor {
 	const struct clock *clock;
 	char *node;
+	char boot_id[PROC_BOOT_ID_SIZE];
+	uint64_t instance;
 	SSL_CTX *ctx;
 	int fd;
 	uint32_t number;
@@ -78,12 +81,14 @@ struct peerdoor {
 	_Atomic int hears;
 	struct addresses *_Atomic news;
 	struct strv *_Atomic retired_news;
+	struct presence *_Atomic launches_news;
 	/* of the thread */
 	struct loop *loop;
 	struct loop_fd *watch;
 	struct loop_timer *tick, *back_off;
 	struct places *places;
-	struct strv *retired; /* fingerprints; NULL none */
+	struct strv *retired;      /* fingerprints; NULL none */
+	struct presence *launches; /* NULL unknown */
 	struct visitor *visitors;
 	unsigned n_named, n_dropped;
 	struct log_limit complaints, strangers;
@@ -165,26 +170,63 @@ static void answer_fill(struct peerdoor *d, struct wm_peer_answer *m)
 	m->has_controller = (uint8_t)lease_has_controller(&l, now_us(d), &m->ack_age_ms);
 }
 
+static int is_here(const struct presence *p, uint64_t job, uint32_t attempt)
+{
+	for (size_t i = 0; i < p->n; i++)
+		if (p->v[i].job == job && p->v[i].attempt == attempt)
+			return 1;
+	return 0;
+}
+
+static void answer_ask(struct visitor *v)
+{
+	struct wm_peer_answer m = {0};
+
+	answer_fill(v->door, &m);
+	peerframe_put(v->bev, WM_PEER_ANSWER, &m);
+}
+
+static void answer_look(struct visitor *v, const struct wm_peer_look *look)
+{
+	struct peerdoor *d = v->door;
+	struct presence *news = atomic_exchange(&d->launches_news, NULL);
+	struct wm_peer_seen m = {.node = d->node, .boot_id = d->boot_id, .instance = d->instance};
+
+	if (news) {
+		free(d->launches);
+		d->launches = news;
+	}
+	for (uint32_t i = 0; i < look->jobs.n && i < look->attempts.n && i < NODE_ASK_LAUNCHES; i++)
+		if (d->launches && d->launches->sure && !is_here(d->launches, look->jobs.v[i], look->attempts.v[i]))
+			wire_u32v_add(&m.missing, i);
+	peerframe_put(v->bev, WM_PEER_SEEN, &m);
+	free(m.missing.v);
+}
+
 static void on_bytes(struct bufferevent *bev, void *arg)
 {
 	struct visitor *v = arg;
-	struct wm_peer_answer answer = {0};
+	uint16_t type;
 	void *msg;
 	int rc;
 
 	loop_enter(v->door->loop);
 	if (v->stage != ST_NAMED)
 		return;
-	rc = peerframe_take(bev, WM_PEER_ASK, &msg);
+	rc = peerframe_next(bev, &type, &msg);
+	if (rc > 0) {
+		v->stage = ST_ANSWERED; /* the asker closes */
+		v->until_us = now_us(v->door) + STEP_US;
+		if (type == WM_PEER_ASK)
+			answer_ask(v);
+		else if (type == WM_PEER_LOOK)
+			answer_look(v, msg);
+		else
+			rc = -1;
+		wire_free(type, msg);
+	}
 	if (rc < 0)
 		visitor_end(v);
-	if (rc <= 0)
-		return;
-	wire_free(WM_PEER_ASK, msg);
-	answer_fill(v->door, &answer);
-	v->stage = ST_ANSWERED; /* the asker closes */
-	v->until_us = now_us(v->door) + STEP_US;
-	peerframe_put(bev, WM_PEER_ANSWER, &answer);
 }
 
 static void strv_destroy(struct strv *v)
@@ -464,9 +506,11 @@ struct peerdoor *peerdoor_open(const struct agent_env *env, const struct agent_i
 
 	d->clock = env->clock;
 	d->node = xstrdup(env->cfg.node);
+	d->instance = env->instance;
 	d->fd = -1;
 	d->complaints.per_minute = d->strangers.per_minute = 2;
-	if (tls_for(d, identity, e) == 0 && bind_to(d, &env->cfg, e) == 0 && thread_start(d, e) == 0)
+	if (proc_boot_id(d->boot_id, e) == 0 && tls_for(d, identity, e) == 0 && bind_to(d, &env->cfg, e) == 0 &&
+	    thread_start(d, e) == 0)
 		return d;
 	peerdoor_close(d);
 	return NULL;
@@ -493,6 +537,8 @@ void peerdoor_close(struct peerdoor *d)
 	free(atomic_load(&d->news));
 	strv_destroy(atomic_load(&d->retired_news));
 	strv_destroy(d->retired);
+	free(atomic_load(&d->launches_news));
+	free(d->launches);
 	if (d->fd >= 0)
 		close(d->fd);
 	SSL_CTX_free(d->ctx);
@@ -526,6 +572,11 @@ void peerdoor_know(struct peerdoor *d, const struct strv *peers)
 			a->n++;
 	}
 	free(atomic_exchange(&d->news, a));
+}
+
+void peerdoor_launches(struct peerdoor *d, struct presence *p)
+{
+	free(atomic_exchange(&d->launches_news, p));
 }
 
 void peerdoor_retire(struct peerdoor *d, const struct strv *fingerprints)

@@ -14,7 +14,7 @@
 
 #define FRAME_MAX 4096u
 
-int peerframe_take(struct bufferevent *bev, uint16_t want, void **msg)
+int peerframe_next(struct bufferevent *bev, uint16_t *type, void **msg)
 {
 	struct evbuffer *in = bufferevent_get_input(bev);
 	size_t n = evbuffer_get_length(in);
@@ -28,10 +28,21 @@ int peerframe_take(struct bufferevent *bev, uint16_t want, void **msg)
 	rc = n ? wire_next(&b, &f, NULL) : 0;
 	if (rc <= 0)
 		return rc;
-	if (f.type != want || !wire_allowed(f.type, WIRE_FROM_PEER, WIRE_LOCAL) ||
-	    wire_decode(f.type, f.body, f.n, msg, NULL) < 0)
+	if (!wire_allowed(f.type, WIRE_FROM_PEER, WIRE_LOCAL) || wire_decode(f.type, f.body, f.n, msg, NULL) < 0)
 		return -1;
+	*type = f.type;
 	return 1;
+}
+
+int peerframe_take(struct bufferevent *bev, uint16_t want, void **msg)
+{
+	uint16_t type;
+	int rc = peerframe_next(bev, &type, msg);
+
+	if (rc <= 0 || type == want)
+		return rc;
+	wire_free(type, *msg);
+	return -1;
 }
 
 void peerframe_put(struct bufferevent *bev, uint16_t type, const void *msg)

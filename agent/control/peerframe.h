@@ -15,6 +15,8 @@ struct bufferevent;
 
 /* Takes one whole frame at the head of the input: 1, 0 more is needed, -1 nonsense. *msg as wire_decode. */
 int peerframe_take(struct bufferevent *bev, uint16_t want, void **msg);
+/* The same for any message of the peer port. */
+int peerframe_next(struct bufferevent *bev, uint16_t *type, void **msg);
 void peerframe_put(struct bufferevent *bev, uint16_t type, const void *msg);
 /* The common name of the other end's certificate; -1 without one. */
 int peerframe_name(struct bufferevent *bev, char name[PEERFRAME_NAME_SIZE]);

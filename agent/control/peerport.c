@@ -47,7 +47,9 @@ struct peer_question {
 	unsigned n_tries, n_failed;
 	int met; /* a connection stood */
 	uint64_t until_us, next_us, patience_us;
+	struct wm_peer_look *look; /* the question; NULL: whether it hears hearthd */
 	peer_reply_fn done;
+	peer_seen_fn seen;
 	void *arg;
 };
 
@@ -96,6 +98,11 @@ void peerport_know(struct peerport *p, const struct strv *peers)
 	peerdoor_know(p->door, peers);
 }
 
+void peerport_launches(struct peerport *port, struct presence *p)
+{
+	peerdoor_launches(port->door, p);
+}
+
 void peerport_retire(struct peerport *p, const struct strv *fingerprints)
 {
 	peerdoor_retire(p->door, fingerprints);
@@ -116,18 +123,23 @@ void peer_question_cancel(struct peer_question *q)
 		if (q->tries[i].bev)
 			bufferevent_free(q->tries[i].bev);
 	loop_timer_destroy(q->timer);
+	wire_free(WM_PEER_LOOK, q->look);
 	free(q->name);
 	free(q);
 }
 
-static void question_end(struct peer_question *q, const struct wm_peer_answer *m)
+static void question_end(struct peer_question *q, const void *m)
 {
-	enum peer_reach reach = m ? PEER_ANSWERED : q->met ? PEER_SILENT : PEER_AWAY;
+	enum peer_sight sight = m ? SIGHT_ANSWERED : q->met ? SIGHT_SILENT : SIGHT_AWAY;
 	peer_reply_fn done = q->done;
+	peer_seen_fn seen = q->seen;
 	void *arg = q->arg;
 
 	peer_question_cancel(q);
-	done(m, reach, arg);
+	if (seen)
+		seen(m, sight, arg);
+	else
+		done(m, sight, arg);
 }
 
 static int is_connected(struct bufferevent *bev)
@@ -183,6 +195,8 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 	} else if (peerframe_name(bev, name) < 0 || strcmp(name, t->q->name) != 0) {
 		log_warn("event=peer_wrong_name asked=%s", t->q->name);
 		try_failed(t, what);
+	} else if (t->q->look) {
+		peerframe_put(bev, WM_PEER_LOOK, t->q->look);
 	} else {
 		peerframe_put(bev, WM_PEER_ASK, &ask);
 	}
@@ -191,17 +205,18 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 static void on_answer(struct bufferevent *bev, void *arg)
 {
 	struct try *t = arg;
+	uint16_t type = t->q->look ? WM_PEER_SEEN : WM_PEER_ANSWER;
 	void *msg = NULL;
 	int rc;
 
 	loop_enter(t->q->port->env->loop);
-	rc = peerframe_take(bev, WM_PEER_ANSWER, &msg);
+	rc = peerframe_take(bev, type, &msg);
 	if (rc < 0)
 		try_failed(t, BEV_EVENT_EOF);
 	if (rc <= 0)
 		return;
 	question_end(t->q, msg);
-	wire_free(WM_PEER_ANSWER, msg);
+	wire_free(type, msg);
 }
 
 /* A port that programs of users cannot bind sets this agent apart from them (places.h). Every second try has
@@ -283,16 +298,12 @@ static void on_timer(void *arg)
 	question_end(q, NULL);
 }
 
-struct peer_question *peer_question_ask(struct peerport *p, const char *peer, uint32_t timeout_ms,
-                                        peer_reply_fn done, void *arg)
+/* Takes q. */
+static struct peer_question *question_begin(struct peer_question *q, const char *peer, uint32_t timeout_ms)
 {
 	const char *blank = strchr(peer, ' ');
-	struct peer_question *q = xcalloc(1, sizeof(*q));
 
-	q->port = p;
-	q->done = done;
-	q->arg = arg;
-	q->timer = loop_timer_create(p->env->loop, on_timer, q);
+	q->timer = loop_timer_create(q->port->env->loop, on_timer, q);
 	q->to_len = sizeof(q->to);
 	if (!blank || evutil_parse_sockaddr_port(blank + 1, (struct sockaddr *)&q->to, &q->to_len) < 0) {
 		peer_question_cancel(q);
@@ -307,4 +318,22 @@ struct peer_question *peer_question_ask(struct peerport *p, const char *peer, ui
 	}
 	arm_timer(q);
 	return q;
+}
+
+struct peer_question *peer_question_ask(struct peerport *p, const char *peer, uint32_t timeout_ms,
+                                        peer_reply_fn done, void *arg)
+{
+	struct peer_question *q = xcalloc(1, sizeof(*q));
+
+	*q = (struct peer_question){.port = p, .done = done, .arg = arg};
+	return question_begin(q, peer, timeout_ms);
+}
+
+struct peer_question *peer_question_look(struct peerport *p, const char *peer, uint32_t timeout_ms,
+                                         const struct wm_peer_look *m, peer_seen_fn done, void *arg)
+{
+	struct peer_question *q = xcalloc(1, sizeof(*q));
+
+	*q = (struct peer_question){.port = p, .look = wire_copy(WM_PEER_LOOK, m), .seen = done, .arg = arg};
+	return question_begin(q, peer, timeout_ms);
 }

@@ -10,6 +10,7 @@
 #include "agent/container/container.h"
 #include "agent/control/clock_skew.h"
 #include "agent/control/guard.h"
+#include "agent/control/looks.h"
 #include "agent/control/rshd.h"
 #include "agent/launch/launches.h"
 #include "agent/link/data_link.h"
@@ -245,6 +246,9 @@ static void on_msg(struct peer *p, uint16_t type, uint64_t id, void *msg, void *
 		break;
 	case WM_FAILURE_PATTERNS:
 		launches_set_rules(s->parts.launches, ((struct wm_failure_patterns *)msg)->text);
+		break;
+	case WM_NODE_ASK:
+		looks_order(s->parts.looks, msg);
 		break;
 	case WM_RSH_STATE:
 		rshd_state(s->parts.rshd, msg);

@@ -19,6 +19,7 @@ struct data_link;
 struct guard;
 struct inventory;
 struct launches;
+struct looks;
 struct outbox;
 struct rshd;
 struct session;
@@ -33,6 +34,7 @@ struct session_parts { /* parts that get orders from the session and give it rep
 	struct launches *launches;
 	struct rshd *rshd;
 	struct guard *guard;
+	struct looks *looks;
 };
 struct session_ops {
 	/* hearthd has removed this node (ERR_GONE). The session dials no more. */

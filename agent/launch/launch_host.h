@@ -30,6 +30,7 @@ struct launch_host {
 	struct sweeper *sweeper;
 	/* The launch has ended or is forgotten: nobody answers its hearth-rsh any more. */
 	void (*launch_over)(uint64_t job, uint32_t attempt, void *arg);
+	void (*launches_changed)(void *arg); /* one came or was forgotten */
 	void *arg;
 };
 

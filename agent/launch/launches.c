@@ -96,6 +96,8 @@ static void add_launch(struct launches *t, struct launch *l)
 {
 	DL_APPEND(t->list, l);
 	t->n++;
+	if (t->host->launches_changed)
+		t->host->launches_changed(t->host->arg);
 }
 
 /* ---- answers about launches that are not here ------------------------------------------------------- */
@@ -371,6 +373,8 @@ static void launches_forget(struct launches *t, struct launch *l)
 	outbox_drop(t->host->outbox, l->key);
 	t->host->launch_over(l->job, l->attempt, t->host->arg);
 	launch_free(l);
+	if (t->host->launches_changed)
+		t->host->launches_changed(t->host->arg);
 	sweep_held(t);
 }
 

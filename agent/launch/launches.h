@@ -13,6 +13,11 @@ struct launch;
 struct launch_host;
 struct launches;
 
+struct launch_id {
+	uint64_t job;
+	uint32_t attempt;
+};
+
 struct launches *launches_create(struct launch_host *host);
 void launches_destroy(struct launches *t);             /* memory only: jobs go on */
 int launches_adopt(struct launches *t, struct err *e); /* scans RUN */

@@ -55,6 +55,11 @@ enum ended_by {                /* who put an end to a process */
 	                            */
 	            BY_LEASE, /* its shim: the lease of the node was over. Agents report such a process as lost */
 };
+enum peer_sight {                 /* what an agent learns of another one at its peer port */
+	              SIGHT_AWAY,     /* no connection: no machine, or no agent on it */
+	              SIGHT_SILENT,   /* something accepted a connection, and did not answer */
+	              SIGHT_ANSWERED, /* the agent itself, by its certificate */
+};
 enum ckpt_state {                   /* of a part of a checkpoint */
 	              CKPT_COPYING = 1, /* whole, and held on its node */
 	              CKPT_VERIFIED,    /* also outside of the node, and read back */
@@ -129,6 +134,9 @@ enum reason_class { REASON_CLASSES(S) N_REASON_CLASS };
 #define WM_RSH_REQUEST_F(F) F(U64, job) F(U32, attempt) F(U64, epoch) F(STR, rsh_id) F(STR, host) F(STRV, argv)
 #define WM_RSH_CANCEL_F(F) F(U64, job) F(U32, attempt) F(U64, epoch) F(STR, rsh_id)
 
+/* What this agent learnt of the node that NODE_ASK names. ask: of that order. reach: enum peer_sight. The rest as in PEER_SEEN, of a node that answered. */
+#define WM_NODE_SEEN_F(F) F(U64, ask) F(STR, node) F(U8, reach) F(STR, boot_id) F(U64, instance) F(U32V, missing)
+
 /* ---- control: controller -> agent ----------------------------------------------------------------- */
 /* peers: "name address:port" of all known agents, for the lease question; empty = unchanged since the last */
 #define WM_BEAT_ACK_F(F) F(U64, seq) F(U32, lease_ms) F(U64, real_us) F(STRV, peers) F(U8, peers_changed) F(U64, peers_gen)
@@ -169,6 +177,11 @@ enum reason_class { REASON_CLASSES(S) N_REASON_CLASS };
 
 /* An administrator's rules for lines of logs, as text (docs/spec/13-failures.md); "" none. After each connection and each change. */
 #define WM_FAILURE_PATTERNS_F(F) F(STR, text)
+
+/* hearthd misses a node, "name address:port", and wants to know what it says of itself and of these launches (jobs, attempts: one entry each).
+ * Answered by NODE_SEEN after at most timeout_ms, or not at all. */
+#define NODE_ASK_LAUNCHES 64 /* in one question */
+#define WM_NODE_ASK_F(F) F(U64, ask) F(STR, peer) F(U32, timeout_ms) F(U64V, jobs) F(U32V, attempts)
 
 /* ---- bulk: agent -> controller ----------------------------------------------------------------- */
 /* stream: "rank-N", "mpirun", "setup-algo-K", "system-algo-K". offset: of data[0] in the stream. A gap (offset > known) is stored as a gap with a visible
@@ -214,6 +227,10 @@ enum reason_class { REASON_CLASSES(S) N_REASON_CLASS };
 /* ---- peer port: agent <-> agent ------------------------------------------------------------------- */
 #define WM_PEER_ASK_F(F) F(STR, node)
 #define WM_PEER_ANSWER_F(F) F(STR, node) F(U8, has_controller) F(U64, ack_age_ms)
+/* Which boot and which process of the agent answer, and which of the launches are certainly not there: missing has their places in the question.
+ * An agent of version 2 ends the connection. */
+#define WM_PEER_LOOK_F(F) F(STR, node) F(U64V, jobs) F(U32V, attempts)
+#define WM_PEER_SEEN_F(F) F(STR, node) F(STR, boot_id) F(U64, instance) F(U32V, missing)
 
 /* number, NAME, name, senders, phases, since which version */
 #define WIRE_MESSAGES(M)                                                               \
@@ -233,6 +250,7 @@ enum reason_class { REASON_CLASSES(S) N_REASON_CLASS };
 	M(25, RSH_CANCEL, rsh_cancel, WIRE_FROM_AGENT, WIRE_CONTROL, 2)                    \
 	M(26, CHECKPOINT_REPORT, checkpoint_report, WIRE_FROM_AGENT, WIRE_CONTROL, 3)      \
 	M(27, FAILURE_LINE, failure_line, WIRE_FROM_AGENT, WIRE_CONTROL, 3)                \
+	M(28, NODE_SEEN, node_seen, WIRE_FROM_AGENT, WIRE_CONTROL, 3)                      \
 	M(40, BEAT_ACK, beat_ack, WIRE_FROM_CTL, WIRE_CONTROL, WIRE_EVER)                  \
 	M(41, ACK, ack, WIRE_FROM_CTL, WIRE_CONTROL, 2)                                    \
 	M(42, PREPARE, prepare, WIRE_FROM_CTL, WIRE_CONTROL, 2)                            \
@@ -246,6 +264,7 @@ enum reason_class { REASON_CLASSES(S) N_REASON_CLASS };
 	M(50, RETIRED, retired, WIRE_FROM_CTL, WIRE_CONTROL, 3)                            \
 	M(51, CHECKPOINT_KEEP, checkpoint_keep, WIRE_FROM_CTL, WIRE_CONTROL, 3)            \
 	M(52, FAILURE_PATTERNS, failure_patterns, WIRE_FROM_CTL, WIRE_CONTROL, 3)          \
+	M(53, NODE_ASK, node_ask, WIRE_FROM_CTL, WIRE_CONTROL, 3)                          \
 	M(64, LOG_DATA, log_data, WIRE_FROM_AGENT, WIRE_BULK, 2)                           \
 	M(65, METRICS, metrics, WIRE_FROM_AGENT, WIRE_BULK, 2)                             \
 	M(66, BLOB_GET, blob_get, WIRE_FROM_AGENT, WIRE_BULK, 2)                           \
@@ -270,7 +289,9 @@ enum reason_class { REASON_CLASSES(S) N_REASON_CLASS };
 	M(120, LOCAL_RSH, local_rsh, WIRE_FROM_RSH, WIRE_LOCAL, WIRE_EVER)                 \
 	M(121, LOCAL_RSH_STATE, local_rsh_state, WIRE_FROM_AGENT, WIRE_LOCAL, WIRE_EVER)   \
 	M(130, PEER_ASK, peer_ask, WIRE_FROM_PEER, WIRE_LOCAL, WIRE_EVER)                  \
-	M(131, PEER_ANSWER, peer_answer, WIRE_FROM_PEER, WIRE_LOCAL, WIRE_EVER)
+	M(131, PEER_ANSWER, peer_answer, WIRE_FROM_PEER, WIRE_LOCAL, WIRE_EVER)            \
+	M(132, PEER_LOOK, peer_look, WIRE_FROM_PEER, WIRE_LOCAL, 3)                        \
+	M(133, PEER_SEEN, peer_seen, WIRE_FROM_PEER, WIRE_LOCAL, 3)
 
 enum wire_type {
 #define M(num, NAME, name, from, phase, since) WM_##NAME = num,

@@ -36,6 +36,7 @@ struct marks {
 	size_t prefix_len, n, cap;
 	struct mark **v, *by_value;
 	struct seen *seen;
+	uint32_t strangers;
 	int keeps_seen;
 	char *environ; /* of the process that is looked at */
 	struct pollfd fds[FDS_MAX];
@@ -110,6 +111,11 @@ size_t marks_add(struct marks *m, const char *value)
 	return m->n++;
 }
 
+uint32_t marks_strangers(const struct marks *m)
+{
+	return m->strangers;
+}
+
 uint32_t marks_found(const struct marks *m, size_t i)
 {
 	return m->v[i]->found;
@@ -129,8 +135,10 @@ static int count_marks(struct marks *m, size_t n)
 
 		if (at + len == end && n == MARKS_ENVIRON_MAX)
 			break;
-		if (len >= m->prefix_len && memcmp(at, m->prefix, m->prefix_len) == 0)
+		if (len >= m->prefix_len && memcmp(at, m->prefix, m->prefix_len) == 0) {
 			k = find_mark(m, at + m->prefix_len, len - m->prefix_len);
+			m->strangers += !k;
+		}
 		if (k) {
 			k->found++;
 			found = 1;
@@ -235,6 +243,7 @@ int marks_scan(struct marks *m, int signo, struct err *e)
 	if (!d)
 		return err_sys(e, errno, "/proc");
 	close_fds(m);
+	m->strangers = 0;
 	for (size_t i = 0; i < m->n; i++)
 		m->v[i]->found = 0;
 	while ((entry = readdir(d)))

@@ -29,6 +29,8 @@ size_t marks_add(struct marks *m, const char *value);
  * this one. Returns how many it found; -1: /proc cannot be read. */
 int marks_scan(struct marks *m, int signo, struct err *e);
 uint32_t marks_found(const struct marks *m, size_t i); /* by the last scan, with the i-th value */
+/* Processes with a value that is not in the set, by the last scan, which sends them nothing. */
+uint32_t marks_strangers(const struct marks *m);
 /* Waits until processes that the last scan signalled have ended, at most ms in all. It waits for some of them
  * only, so that a scan holds few descriptors. */
 void marks_wait(struct marks *m, uint32_t ms);

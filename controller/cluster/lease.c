@@ -96,9 +96,14 @@ void on_beat(struct core *c, struct cnode *n, const struct wm_beat *m)
 	answer_beat(c, n, m->seq);
 }
 
+uint64_t node_heard_at(const struct core *c, const struct cnode *n)
+{
+	return n->beat_us ? now_real(c) - (now_boot(c) - n->beat_us) : n->r.seen_us;
+}
+
 void node_is_lost(struct core *c, struct cnode *n, const char *why, const char *by)
 {
-	uint64_t silent = n->beat_us ? now_real(c) - (now_boot(c) - n->beat_us) : n->r.seen_us;
+	uint64_t silent = node_heard_at(c, n);
 	cJSON *d = cJSON_CreateObject();
 
 	json_add_str(d, "node", n->name);

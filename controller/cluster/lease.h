@@ -21,6 +21,7 @@ void lease_look_at(struct core *c, uint64_t at_us);
 int node_is_dark(const struct core *c, const struct cnode *n);
 int node_may_run_alone(const struct core *c, const struct cnode *n);
 uint64_t node_silent_us(const struct core *c, const struct cnode *n); /* since its last sign of life */
+uint64_t node_heard_at(const struct core *c, const struct cnode *n);  /* real: its last sign of life */
 void node_is_lost(struct core *c, struct cnode *n, const char *why, const char *by);
 
 #endif

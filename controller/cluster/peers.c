@@ -111,6 +111,12 @@ static struct told list_for(struct core *c, const struct cnode *self, uint64_t g
 	return t;
 }
 
+char *peers_text(const struct cnode *x)
+{
+	return xasprintf(strchr(x->inv.address, ':') ? "%s [%s]:%u" : "%s %s:%u", x->name, x->inv.address,
+	                 x->inv.peer_port);
+}
+
 void peers_tell(struct core *c, struct cnode *n, struct wm_beat_ack *m)
 {
 	uint64_t now = now_boot(c);
@@ -126,8 +132,7 @@ void peers_tell(struct core *c, struct cnode *n, struct wm_beat_ack *m)
 
 		if (!x || !can_be_asked(x))
 			continue;
-		text = xasprintf(strchr(x->inv.address, ':') ? "%s [%s]:%u" : "%s %s:%u", x->name, x->inv.address,
-		                 x->inv.peer_port);
+		text = peers_text(x);
 		wire_strv_add(&m->peers, text);
 		free(text);
 	}

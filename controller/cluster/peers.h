@@ -12,6 +12,8 @@
 /* Fills out with the places of the peers of place `at` in a ring of n > at nodes: all others, or PEERS_MAX of
  * them at even steps in both directions, so that everybody is a peer of its peers. Returns their count. */
 size_t peers_spread(size_t at, size_t n, size_t *out);
+/* "name address:port" of a node whose inventory is known, malloc'ed. */
+char *peers_text(const struct cnode *n);
 /* Adds the list to m->peers (wire_strv_add) when the node needs one. */
 void peers_tell(struct core *c, struct cnode *n, struct wm_beat_ack *m);
 /* Sends the certificates of removed nodes to a node that does not have them in this session. */

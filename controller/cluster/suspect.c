@@ -3,8 +3,9 @@
  *
  * A node is suspect when its connection has ended and no other one came within CLOSED_US, or when two beats
  * are missing. A suspect node gets no work, and the jobs that run there are reviewed, so that what may be
- * needed elsewhere can be prepared. Nothing else follows: only the lease decides that a node is lost
- * (lease.c). The event is posted once for each silence, and once in a lease at most.
+ * needed elsewhere can be prepared. Two agents are asked to look at it (looks.c): what it answers may prove
+ * that its launches are over. Else only the lease decides that a node is lost (lease.c). The event is posted
+ * once for each silence, and once in a lease at most.
  */
 #include "controller/cluster/suspect.h"
 
@@ -13,6 +14,7 @@
 #include "common/base/log.h"
 #include "common/base/text.h"
 #include "controller/cluster/lease.h"
+#include "controller/cluster/looks.h"
 #include "controller/record/event.h"
 #include "controller/record/states.h"
 #include "controller/share/node_feed.h"
@@ -40,7 +42,7 @@ static uint64_t suspicion_us(const struct core *c, const struct cnode *n)
 
 uint64_t suspect_next_us(const struct core *c, const struct cnode *n)
 {
-	return n->suspect_since_us ? UINT64_MAX : suspicion_us(c, n);
+	return n->suspect_since_us ? looks_next_us(n) : suspicion_us(c, n);
 }
 
 /* The plan for a job may depend on whether its nodes are heard. */
@@ -51,13 +53,11 @@ static void suspicion_changed(struct core *c, struct cnode *n)
 		job_touch(c, n->jobs[i]);
 }
 
-void suspect_check(struct core *c, struct cnode *n)
+static void suspect_begin(struct core *c, struct cnode *n)
 {
 	cJSON *d;
 	TEXT(why);
 
-	if (now_boot(c) < suspect_next_us(c, n))
-		return;
 	n->suspect_since_us = now_real(c);
 	n->suspect_said_us = now_boot(c);
 	if (n->gone_us)
@@ -74,11 +74,21 @@ void suspect_check(struct core *c, struct cnode *n)
 	suspicion_changed(c, n);
 }
 
+void suspect_check(struct core *c, struct cnode *n)
+{
+	if (now_boot(c) < suspect_next_us(c, n))
+		return;
+	if (!n->suspect_since_us)
+		suspect_begin(c, n);
+	looks_check(c, n);
+}
+
 void suspect_end(struct core *c, struct cnode *n)
 {
 	n->gone_us = 0;
 	if (!n->suspect_since_us)
 		return;
 	n->suspect_since_us = 0;
+	looks_end(n);
 	suspicion_changed(c, n);
 }

@@ -55,6 +55,15 @@ static void post_outdated(struct core *c, struct cnode *n)
 	cluster_post(c, EV_OUTDATED, d);
 }
 
+static void take_boot_id(struct cnode *n, const char *boot_id)
+{
+	int known = *boot_id && strlen(boot_id) < sizeof(n->boot_id);
+
+	if (known && *n->boot_id && strcmp(n->boot_id, boot_id) != 0)
+		n->restarted = 1;
+	snprintf(n->boot_id, sizeof(n->boot_id), "%s", known ? boot_id : "");
+}
+
 static void admit_session(struct core *c, struct cnode *n, uint64_t session, const struct wm_hello *hello)
 {
 	if (n->connected && n->session != session)
@@ -62,6 +71,7 @@ static void admit_session(struct core *c, struct cnode *n, uint64_t session, con
 	n->session = session;
 	n->connected = 1;
 	n->synced = n->syncing = 0;
+	take_boot_id(n, hello ? hello->boot_id : "");
 	n->instance = hello ? hello->instance : 0;
 	n->version = hello ? hello->version : 0;
 	node_heard(c, n);
@@ -184,6 +194,9 @@ static void launch_missing(struct core *c, struct cjob *j, struct cnode *n, stru
 		gone_without_launch(c, j, n, p);
 	} else if (p->state == PLACE_ENDED) {
 		place_lost(c, j, place_index(j, p), 0, 0, text);
+	} else if (n->restarted) {
+		/* What ran there ended with the boot in which it was started. */
+		place_lost(c, j, place_index(j, p), 0, 0, "the machine was restarted");
 	} else {
 		place_vanished(c, j, p, text);
 	}
@@ -209,6 +222,7 @@ void on_sync_end(struct core *c, struct cnode *n)
 			rsh_resend(c, jobs[i], place_index(jobs[i], p));
 	}
 	free(jobs);
+	n->restarted = 0;
 	if (n->r.state != NODE_UP) {
 		cJSON *d = cJSON_CreateObject();
 

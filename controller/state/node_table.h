@@ -9,6 +9,7 @@
 
 #include "common/base/hashtable.h"
 #include "common/base/text.h"
+#include "common/os/proc.h"
 #include "controller/record/cluster.h"
 #include "controller/record/health.h"
 #include "controller/record/inventory.h"
@@ -29,6 +30,7 @@ struct told {
 };
 
 struct cjob;
+struct look;
 enum { NODE_CHANGED = 1, NODE_CHANGED_INVENTORY = 2 };
 struct cnode { /* begins with its record; core->records holds both */
 	struct node_rec r;
@@ -45,6 +47,7 @@ struct cnode { /* begins with its record; core->records holds both */
 	    sent; /* the list that the agent confirmed; one on its way, which the agent may use already */
 	uint64_t suspect_since_us; /* real: when it became suspect; 0 not suspect */
 	uint64_t suspect_said_us;  /* boot: of the last such event; 0 none yet */
+	struct look *look;         /* questions about it while it is suspect; NULL none */
 	uint64_t gone_us;          /* boot: its connection ended, and no sign of life came since; 0 not so */
 	uint64_t peers_sent_us;    /* boot; 0 not in this session */
 	uint64_t rules_sent;       /* core.rules.gen as sent in this session; 0 none */
@@ -61,7 +64,9 @@ struct cnode { /* begins with its record; core->records holds both */
 	struct stale *stale;
 	struct cjob **jobs; /* that have a launch here which is not cleaned */
 	uint32_t n_jobs, cap_jobs;
-	uint64_t instance;      /* random number of the agent's process, 0 unknown */
+	uint64_t instance;               /* random number of the agent's process, 0 unknown */
+	char boot_id[PROC_BOOT_ID_SIZE]; /* of the machine when its agent connected; "" unknown */
+	uint8_t restarted;      /* it has connected in another boot, and has not reported everything yet */
 	uint32_t version;       /* of the protocol, as its agent offered it; 0 unknown */
 	uint32_t outdated_said; /* version of which the event was posted */
 	struct health health;

@@ -520,8 +520,8 @@ uint64_t world_agent_connect(struct world *w, const char *node)
 	                     .role = ROLE_CONTROL,
 	                     .node = (char *)(uintptr_t)node,
 	                     .cert_pem = (char *)(uintptr_t) "cert",
-	                     .boot_id = (char *)(uintptr_t) "b",
-	                     .instance = 1,
+	                     .boot_id = (char *)(uintptr_t)(w->boot_id ? w->boot_id : "b"),
+	                     .instance = w->instance ? w->instance : 1,
 	                     .software = (char *)(uintptr_t) "t"};
 	uint64_t session = ++w->next_session;
 

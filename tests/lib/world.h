@@ -44,6 +44,8 @@ struct world {
 	double price;                 /* of these, USD an hour */
 	const char *const *labels;    /* of nodes that come; NULL-terminated */
 	uint32_t lease_ms;            /* of hearthd */
+	const char *boot_id;          /* of agents that connect; NULL "b" */
+	uint64_t instance;            /* of agents that connect; 0: 1 */
 	uint32_t version;             /* of the protocol, of agents that connect; 0: the present one */
 	uint64_t n_commits, next_session, next_frame;
 	/* the last answer */

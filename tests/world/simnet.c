@@ -8,6 +8,9 @@
  */
 #include "agent/control/guard.h"
 #include "agent/control/peerport.h"
+#include "agent/control/presence.h"
+#include "agent/launch/launch.h"
+#include "agent/launch/launches.h"
 #include "common/base/lease_times.h"
 #include "common/net/peer.h"
 #include "tests/world/sim.h"
@@ -549,13 +552,22 @@ struct peer_question {
 	uint64_t until;
 	int answered;
 	struct wm_peer_answer answer;
+	struct wm_peer_look *look; /* NULL: whether it hears the controller */
+	struct wm_peer_seen *seen;
 	peer_reply_fn done;
+	peer_seen_fn done_seen;
 	void *arg;
 };
 
 struct peerport {
 	struct loop *loop;
 	struct lease lease; /* as published */
+	struct announcer *announcer;
+};
+
+struct announcer {
+	struct launches *launches;
+	int sure;
 };
 
 static int apart(const struct sim_node *a, const struct sim_node *b)
@@ -567,15 +579,50 @@ static int apart(const struct sim_node *a, const struct sim_node *b)
 
 static void question_done(struct peer_question *q, const struct wm_peer_answer *m)
 {
-	peer_reply_fn done = q->done;
-	struct wm_peer_answer copy;
-	void *arg = q->arg;
+	enum peer_sight sight = m ? SIGHT_ANSWERED : SIGHT_AWAY;
+	struct peer_question was = *q;
 
-	if (m)
-		copy = *m;
 	loop_timer_destroy(q->timer);
 	free(q);
-	done(m ? &copy : NULL, m ? PEER_ANSWERED : PEER_AWAY, arg);
+	if (was.look)
+		was.done_seen(m ? was.seen : NULL, sight, was.arg);
+	else
+		was.done(m ? &was.answer : NULL, sight, was.arg);
+	wire_free(WM_PEER_LOOK, was.look);
+	wire_free(WM_PEER_SEEN, was.seen);
+}
+
+struct deny {
+	uint64_t job;
+	uint32_t attempt;
+	int here;
+};
+
+static void is_here(struct launch *l, void *arg)
+{
+	struct deny *d = arg;
+
+	d->here |= l->job == d->job && l->attempt == d->attempt;
+}
+
+/* What presence.c and the peer door say. */
+static void look_around(struct peer_question *q)
+{
+	const struct announcer *a = q->to->agent->peerport->announcer;
+	struct wm_peer_seen m = {
+	    .node = q->to->name, .boot_id = q->to->boot_id, .instance = q->to->agent->env.instance};
+
+	for (uint32_t i = 0; i < q->look->jobs.n; i++) {
+		struct deny d = {.job = q->look->jobs.v[i], .attempt = q->look->attempts.v[i]};
+
+		if (!a || !a->sure)
+			break;
+		launches_each(a->launches, is_here, &d);
+		if (!d.here)
+			wire_u32v_add(&m.missing, i);
+	}
+	q->seen = wire_copy(WM_PEER_SEEN, &m);
+	free(m.missing.v);
 }
 
 static void on_question(void *arg)
@@ -594,6 +641,8 @@ static void on_question(void *arg)
 		loop_timer_arm(q->timer, q->until - now < 50000 ? q->until - now : 50000); /* refused: asks again */
 	} else {
 		sim_enter(to);
+		if (q->look)
+			look_around(q);
 		q->answer.has_controller = (uint8_t)lease_has_controller(
 		    &to->agent->peerport->lease, clock_boot_us(&to->clock), &q->answer.ack_age_ms);
 		sim_enter(q->from);
@@ -640,8 +689,55 @@ void peerport_retire(struct peerport *p, const struct strv *fingerprints)
 	(void)fingerprints;
 }
 
-struct peer_question *peer_question_ask(struct peerport *p, const char *peer, uint32_t timeout_ms,
-                                        peer_reply_fn done, void *arg)
+void peerport_launches(struct peerport *port, struct presence *p)
+{
+	(void)port;
+	free(p);
+}
+
+static void forget_token(struct launch *l, void *arg)
+{
+	struct strv *open = arg;
+
+	for (size_t i = 0; i < open->n; i++)
+		if (strcmp(open->v[i], l->plan->m->token) == 0)
+			open->v[i][0] = '\0';
+}
+
+/* Nothing runs of a launch that was not adopted. */
+struct announcer *announcer_create(struct agent_env *env, struct launches *launches,
+                                   struct peerport *peerport)
+{
+	const struct sim_node *n = simloop_tag_of(env->loop);
+	struct announcer *a = xcalloc(1, sizeof *a);
+	const struct sim_proc *p;
+	struct strv open = {0};
+
+	DL_FOREACH (n->procs, p)
+		if (p->child || p->stray || p->shim_alive)
+			strv_add(&open, p->token);
+	launches_each(launches, forget_token, &open);
+	a->launches = launches;
+	a->sure = 1;
+	for (size_t i = 0; i < open.n; i++)
+		a->sure &= open.v[i][0] == '\0';
+	strv_fini(&open);
+	peerport->announcer = a;
+	return a;
+}
+
+void announcer_destroy(struct announcer *a)
+{
+	free(a);
+}
+
+void announcer_changed(struct announcer *a)
+{
+	(void)a;
+}
+
+static struct peer_question *question_begin(struct peerport *p, const char *peer, uint32_t timeout_ms,
+                                            void *arg)
 {
 	struct peer_question *q;
 	struct sim_node *to = NULL;
@@ -658,10 +754,31 @@ struct peer_question *peer_question_ask(struct peerport *p, const char *peer, ui
 	q->from = simloop_tag_of(p->loop);
 	q->to = to;
 	q->until = simloop_now() + (uint64_t)timeout_ms * 1000;
-	q->done = done;
 	q->arg = arg;
 	q->timer = loop_timer_create(p->loop, on_question, q);
 	loop_timer_arm(q->timer, latency(q->from));
+	return q;
+}
+
+struct peer_question *peer_question_ask(struct peerport *p, const char *peer, uint32_t timeout_ms,
+                                        peer_reply_fn done, void *arg)
+{
+	struct peer_question *q = question_begin(p, peer, timeout_ms, arg);
+
+	if (q)
+		q->done = done;
+	return q;
+}
+
+struct peer_question *peer_question_look(struct peerport *p, const char *peer, uint32_t timeout_ms,
+                                         const struct wm_peer_look *m, peer_seen_fn done, void *arg)
+{
+	struct peer_question *q = question_begin(p, peer, timeout_ms, arg);
+
+	if (!q)
+		return NULL;
+	q->look = wire_copy(WM_PEER_LOOK, m);
+	q->done_seen = done;
 	return q;
 }
 
@@ -669,6 +786,8 @@ void peer_question_cancel(struct peer_question *q)
 {
 	if (!q)
 		return;
+	wire_free(WM_PEER_LOOK, q->look);
+	wire_free(WM_PEER_SEEN, q->seen);
 	loop_timer_destroy(q->timer);
 	free(q);
 }

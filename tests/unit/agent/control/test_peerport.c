@@ -3,6 +3,7 @@
  * one source and from many, floods of handshakes, no certificate. An agent's question is answered all the
  * same.
  */
+#include "agent/control/peerdoor.h"
 #include "agent/control/peerport.h"
 
 #include <arpa/inet.h>
@@ -27,6 +28,7 @@
 #include "common/base/xalloc.h"
 #include "common/net/tls.h"
 #include "common/os/fsutil.h"
+#include "common/os/proc.h"
 #include "tests/lib/tap.h"
 
 #define CROWD 300
@@ -51,6 +53,7 @@ static struct node *node_create(struct loop *loop, const char *name, uint32_t po
 	n->env.cfg.node = (char *)(uintptr_t)name;
 	n->env.cfg.peer_port = port;
 	n->env.is_root = geteuid() == 0;
+	n->env.instance = 4711;
 	n->env.cfg.address = (char *)(uintptr_t) "127.0.0.1";
 	n->identity.key_path = xasprintf("%s/%s.key", tap_tmpdir(), name);
 	n->identity.cert_path = xasprintf("%s/%s.pem", tap_tmpdir(), name);
@@ -128,10 +131,10 @@ static void leave(const int *fds)
 
 struct reply {
 	int done, answered, hears;
-	enum peer_reach reach;
+	enum peer_sight reach;
 };
 
-static void on_reply(const struct wm_peer_answer *m, enum peer_reach reach, void *arg)
+static void on_reply(const struct wm_peer_answer *m, enum peer_sight reach, void *arg)
 {
 	struct reply *r = arg;
 
@@ -297,6 +300,74 @@ static void test_handshakes(const struct node *b)
 	ok(answered <= most, "but not more than %u of 450 in that time", most);
 }
 
+/* ---- looks ----------------------------------------------------------------------------------------------
+ */
+
+struct look_result {
+	int done, answered;
+	uint64_t instance;
+	char boot_id[PROC_BOOT_ID_SIZE];
+	uint32_t missing[4], n_missing;
+};
+
+static void on_look(const struct wm_peer_seen *m, enum peer_sight sight, void *arg)
+{
+	struct look_result *r = arg;
+
+	r->done = 1;
+	r->answered = sight == SIGHT_ANSWERED;
+	if (!m)
+		return;
+	r->instance = m->instance;
+	snprintf(r->boot_id, sizeof(r->boot_id), "%s", m->boot_id);
+	for (uint32_t i = 0; i < m->missing.n && i < 4; i++)
+		r->missing[r->n_missing++] = m->missing.v[i];
+}
+
+static struct look_result look_at(struct node *a, const struct node *b)
+{
+	cleanup_free char *peer = xasprintf("%s 127.0.0.1:%u", b->env.cfg.node, peerport_number(b->port));
+	uint64_t jobs[] = {17, 17, 18};
+	uint32_t attempts[] = {1, 2, 1};
+	char none[] = "";
+	struct wm_peer_look m = {.node = none, .jobs = {jobs, 3}, .attempts = {attempts, 3}};
+	struct look_result r = {0};
+
+	peer_question_look(a->port, peer, 2000, &m, on_look, &r);
+	while (!r.done)
+		loop_run_once(a->env.loop, 20);
+	return r;
+}
+
+static void publish(struct node *b, int sure)
+{
+	struct presence *p = xcalloc(1, sizeof(*p) + sizeof(p->v[0]));
+
+	p->sure = sure;
+	p->n = 1;
+	p->v[0] = (struct launch_id){.job = 17, .attempt = 2};
+	peerport_launches(b->port, p);
+}
+
+static void test_look(struct node *a, struct node *b)
+{
+	char boot_id[PROC_BOOT_ID_SIZE];
+	struct look_result r = look_at(a, b);
+
+	if (proc_boot_id(boot_id, NULL) < 0)
+		tap_bail("no boot id");
+	ok(r.answered, "an agent says who it is");
+	is_str(r.boot_id, boot_id, "its boot");
+	is_int((int64_t)r.instance, (int64_t)b->env.instance, "and the number of its process");
+	is_int(r.n_missing, 0, "of launches it says nothing before it knows its own");
+	publish(b, 0);
+	r = look_at(a, b);
+	ok(r.answered && r.n_missing == 0, "nor when something of an unknown launch may run");
+	publish(b, 1);
+	r = look_at(a, b);
+	ok(r.n_missing == 2 && r.missing[0] == 0 && r.missing[1] == 2, "then it denies those that it has not");
+}
+
 /* ---- while it goes on -------------------------------------------------------------------------------------
  */
 
@@ -404,13 +475,13 @@ static void test_reach(struct node *a)
 	peer_question_ask(a->port, peer, 400, on_reply, &r);
 	while (!r.done && clock_boot_us(clock_real()) < start + 3000000)
 		loop_run_once(a->env.loop, 20);
-	ok(r.done && !r.answered && r.reach == PEER_SILENT, "one that accepts and says nothing is silent");
+	ok(r.done && !r.answered && r.reach == SIGHT_SILENT, "one that accepts and says nothing is silent");
 	close(fd);
 	memset(&r, 0, sizeof(r));
 	peer_question_ask(a->port, peer, 400, on_reply, &r);
 	while (!r.done && clock_boot_us(clock_real()) < start + 3000000)
 		loop_run_once(a->env.loop, 20);
-	ok(r.done && !r.answered && r.reach == PEER_AWAY, "nobody at that port: away");
+	ok(r.done && !r.answered && r.reach == SIGHT_AWAY, "nobody at that port: away");
 }
 
 /* The certificate of a node that was removed. */
@@ -428,7 +499,7 @@ static void test_retired(struct node *a, struct node *b)
 	strv_add(&retired, print);
 	peerport_retire(b->port, &retired);
 	r = ask(a, b, 400);
-	ok(!r.answered && r.reach == PEER_SILENT, "it is removed itself: no answer");
+	ok(!r.answered && r.reach == SIGHT_SILENT, "it is removed itself: no answer");
 	ok(ask(b, a, 1000).answered, "others hear each other");
 	strv_fini(&retired);
 	peerport_retire(b->port, &retired);
@@ -467,6 +538,7 @@ int main(void)
 	test_crowd(a, b, 30);
 	test_silent(a, b);
 	test_no_certificate(b);
+	test_look(a, b);
 	test_certificate_stays(a, b);
 	test_handshakes(b);
 	test_flood(a, b, "127.0.0.5");
