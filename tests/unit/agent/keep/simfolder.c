@@ -123,7 +123,7 @@ static void move_path(struct sim *s, const char *from, const char *to, uint64_t 
 	}
 }
 
-void sim_run(struct sim *s, const struct op *op)
+void sim_perform(struct sim *s, const struct op *op)
 {
 	struct keep_moment *at = &s->at;
 	struct file *f = op->what == CREATE ? sim_make(s, op->path, op->at_us) : sim_find(s, op->path);

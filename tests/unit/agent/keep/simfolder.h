@@ -63,7 +63,7 @@ struct file *sim_find(struct sim *s, const char *path);
 int sim_is_below(const char *path, const char *top);
 void sim_remove(struct sim *s, const char *path);
 struct file *sim_make(struct sim *s, const char *path, uint64_t now);
-void sim_run(struct sim *s, const struct op *op);
+void sim_perform(struct sim *s, const struct op *op);
 void sim_list(struct sim *s, struct listing *l, uint64_t now);
 
 #endif

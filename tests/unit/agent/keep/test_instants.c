@@ -98,7 +98,7 @@ static int run_until(struct sim *s, size_t *next, uint64_t now)
 
 	for (; *next < s->n_ops && s->ops[*next].at_us <= now; (*next)++)
 		if (s->ops[*next].at_us < s->kill_us[s->ops[*next].rank]) {
-			sim_run(s, &s->ops[*next]);
+			sim_perform(s, &s->ops[*next]);
 			changed |= s->ops[*next].what != STEP;
 		}
 	end_ranks(s, now);
