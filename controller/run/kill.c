@@ -21,6 +21,7 @@
 #include "common/base/text.h"
 #include "common/base/xalloc.h"
 #include "common/os/proc.h"
+#include "controller/record/failure.h"
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
 #include "controller/run/array.h"
@@ -355,7 +356,8 @@ static void add_memory(const struct cjob *j, struct finding *v)
 		                     "node had no more");
 }
 
-/* A line of a log may name the cause of an end that exit code or signal leave open. Returns what it means. */
+/* A line of a log may name the cause of an end that exit code or signal leave open: then it is the reason, in
+ * place of the last lines of the rank that ended first. Returns what it means. */
 static enum line_verdict judge_line(const struct attempt_rec *a, struct finding *v)
 {
 	struct attempt_cause cause = attempt_cause(a);
@@ -365,6 +367,10 @@ static enum line_verdict judge_line(const struct attempt_rec *a, struct finding 
 	    cause.verdict == VERDICT_RECORD)
 		return VERDICT_UNKNOWN;
 	v->cls = cause.cls;
+	if (cause.rank < a->n_ranks)
+		v->rank = cause.rank;
+	text_clear(&v->reason);
+	attempt_cause_words(a, &cause, &v->reason);
 	return cause.verdict;
 }
 

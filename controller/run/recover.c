@@ -14,6 +14,7 @@
 #include "common/base/text.h"
 #include "common/base/xalloc.h"
 #include "controller/record/ckpt.h"
+#include "controller/record/failure.h"
 #include "controller/record/plan.h"
 #include "controller/record/rec.h"
 #include "controller/record/skip.h"
@@ -58,6 +59,7 @@ static cJSON *evidence_json(const struct attempt_rec *a, uint64_t steps, const s
 	cJSON_Delete(before);
 
 	if (why->rank < a->n_ranks) {
+		const struct attempt_cause cause = attempt_cause(a);
 		const struct rank_rec *k = &a->ranks[why->rank];
 		TEXT(line);
 
@@ -69,7 +71,10 @@ static cJSON *evidence_json(const struct attempt_rec *a, uint64_t steps, const s
 			json_add_u64(o, "signal", (uint64_t)k->signal);
 		if (k->oom)
 			cJSON_AddTrueToObject(o, "oom");
-		rank_last_line(k, &line);
+		if (cause.line && cause.rank == why->rank && why->verdict != VERDICT_UNKNOWN)
+			text_add(&line, "%s", cause.line->line);
+		else
+			rank_last_line(k, &line);
 		if (!text_is_empty(&line))
 			json_add_str(o, "line", line.at);
 	}

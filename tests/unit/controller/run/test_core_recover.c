@@ -338,8 +338,38 @@ static void test_numeric_exit(void)
 	world_turn(w);
 	fail(w, m.job, 1, 1);
 	is_str(attempt_text(w, m.job, 1, "plan", "action"), "rollback", "a rank that gives up at a NaN");
+	is_str(attempt_text(w, m.job, 1, "evidence", "line"), text, "the evidence has the line");
 	is_str(prepare_of(w, begins, sizeof begins), "step-100 100 101-200",
 	       "goes back 100 steps before the newest step that is known");
+	world_end_well(w);
+}
+
+/* One sentence names the rank, its node, its line and why no restart follows; nothing is said twice. */
+static void test_user_line(void)
+{
+	static const char text[] = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9 GiB";
+	struct wm_failure_line m = {.attempt = 1,
+	                            .epoch = 1,
+	                            .cls = RC_OOM,
+	                            .verdict = VERDICT_USER,
+	                            .line = (char *)(uintptr_t)text,
+	                            .reason = (char *)(uintptr_t) "GPU memory ran out",
+	                            .stream = (char *)(uintptr_t) "rank-0"};
+	struct world *w = world_create(39);
+
+	world_agent_up(w, "a", 1, 4);
+	m.job = world_submit(w, ONE);
+	begin(w, m.job, 1);
+	world_msg(w, "a", 0, WM_FAILURE_LINE, &m);
+	world_turn(w);
+	world_rank(w, "a", m.job, 1, 0, PS_EXITED, 1, 0, text);
+	world_launch(w, "a", m.job, 1, LAUNCH_ENDED, 0, NULL);
+	world_launch(w, "a", m.job, 1, LAUNCH_CLEANED, 0, NULL);
+	is_str(world_status(w, m.job), "failed", "an error of the user ends the job");
+	is_str(world_reason(w, m.job),
+	       "rank 0 on a: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9 GiB (GPU memory ran "
+	       "out); not retried: user error",
+	       "for one reason, in one sentence");
 	world_end_well(w);
 }
 
@@ -467,6 +497,7 @@ int main(void)
 	test_rollback();
 	test_rollback_to_start();
 	test_numeric_exit();
+	test_user_line();
 	test_cost_of_failure();
 	return tap_done();
 }
