@@ -385,6 +385,7 @@ chaos_pick() { # WORD...: one of them, in PICKED (not printed: that would take a
 }
 chaos_pause() { read -rt "$1" <> <(:) || :; } # not to wait for something: to let time pass between faults
 DRAWN_GPUS=0 DRAWN_JOB=() # of chaos_submit, but its name
+DRAWN_RETRY='' # members of retry; every other job whose program ends with 0 begins again after a fault
 DRAWN_ACT=() # FAULT ARGUMENTS..., part N, stop, requeue, or nothing
 DRAWN_LAST=0 # seconds that the fault lasts, or nothing happens
 chaos_draw() { # the next step
@@ -398,6 +399,8 @@ chaos_draw() { # the next step
 	DRAWN_GPUS=$((chance[0] % 3)) DRAWN_JOB=("$launcher" "$nodes")
 	[ $((chance[1] % 2)) -eq 0 ] || DRAWN_JOB+=(-r $((chance[1] / 2 % nodes)))
 	DRAWN_JOB+=($((chance[2] % 150 + 1)) 20 $((chance[3] % 4 ? 0 : chance[3] / 4 % 255 + 1)))
+	DRAWN_RETRY='"max_attempts": 0, "capacity": 0'
+	[ $((chance[3] % 4)) -eq 0 ] || [ $((chance[9] % 2)) -eq 0 ] || DRAWN_RETRY=''
 	# shellcheck disable=SC2086 # a list
 	chaos_pick $CLUSTER_HOSTS
 	host=$PICKED
@@ -457,7 +460,7 @@ chaos_random() { # SEED SECONDS
 		n=$((n + 1))
 		chaos_draw
 		chaos_drawn "$n"
-		CHAOS_GPUS=$DRAWN_GPUS chaos_submit "random-$n" "${DRAWN_JOB[@]}" >/dev/null &
+		CHAOS_RETRY=$DRAWN_RETRY CHAOS_GPUS=$DRAWN_GPUS chaos_submit "random-$n" "${DRAWN_JOB[@]}" >/dev/null &
 		CHAOS_BACKGROUND="$CHAOS_BACKGROUND $!"
 		chaos_random_act || return
 		wait_until 60 chaos_few_wait || { echo "# jobs do not end any more"; return 1; }

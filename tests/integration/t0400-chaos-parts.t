@@ -1,6 +1,6 @@
 #!/bin/bash
 # Each part of a running job is killed or stopped, over four hosts and in several jobs at a time: the outcome is right, the first to fail is
-# named, the other ranks end, the next job is fine; nothing is left, and the verifier finds every history in order.
+# named, the other ranks end, the job begins again where it may, the next job is fine; nothing is left, and the verifier finds every history in order.
 . "${HEARTH_TOP_SRCDIR:?}/tests/chaos/chaos.sh"
 why=$(chaos_can)
 [ -z "$why" ] || skip_all "$why"
@@ -51,18 +51,24 @@ harmless() { # what a job is not harmed by: its agent killed, or stopped for a w
 	ended stopped "completed succeeded" '^\(\) $'
 }
 
-launchers() { # a rank, and mpirun's own processes
-	local part
-	start rank-mpirun mpirun 3 500 20
-	start rank-direct direct 3 500 20
-	for part in rsh orted mpirun stub; do start "$part" mpirun 2 500 20; done
+recovered() { # NAME OUTCOME REASON: of the first attempt; the second one came to its end
+	ok "$1: the job ends" chaos_wait "${job[$1]}" 90
+	is "$(show "${job[$1]}" '.status + " " + ([.attempts[].outcome] | join(" "))')" "completed $2 succeeded" "$1: it completes in its second attempt"
+	like "$(show "${job[$1]}" '"(" + (.attempts[0].class // "") + ") " + .attempts[1].cause')" "$3" "$1: the reason is named"
+}
+
+launchers() { # a rank, and mpirun's own processes: each job begins again
+	local part CHAOS_RETRY=''
+	start rank-mpirun mpirun 3 250 20
+	start rank-direct direct 3 250 20
+	for part in rsh orted mpirun stub; do start "$part" mpirun 2 250 20; done
 	kill_part rank-mpirun rank 1
 	kill_part rank-direct rank 1
 	for part in rsh orted mpirun; do kill_part "$part" "$part"; done
 	kill_part stub stub 1
-	ended rank-mpirun "failed failed" '^\(signal\) rank 1 .*SIGKILL'
-	ended rank-direct "failed failed" '^\(signal\) rank 1 .*SIGKILL'
-	for part in rsh orted mpirun stub; do ended "$part" "failed failed" '^\(launch\) .*(mpirun|orted|hearth-rsh)'; done
+	recovered rank-mpirun failed '^\(signal\) attempt 1 ended: rank 1 .*SIGKILL.*; starts again in place$'
+	recovered rank-direct failed '^\(signal\) attempt 1 ended: rank 1 .*SIGKILL.*; starts again in place$'
+	for part in rsh orted mpirun stub; do recovered "$part" failed '^\(launch\) attempt 1 ended: .*(mpirun|orted|hearth-rsh).*; starts again'; done
 }
 
 shims() { # nobody knows how a process ended whose shim is gone
