@@ -99,16 +99,35 @@ static int is_whole(const struct ckpt_part *p)
 	return p->state == CKPT_COPYING || p->state == CKPT_VERIFIED;
 }
 
+/* Each node writes some of it, by its format or its name. */
+static int is_shared(const struct ckpt *c)
+{
+	static const char *const formats[] = {"dcp", "deepspeed", "megatron", "hf_trainer"};
+
+	for (size_t i = 0; i < sizeof(formats) / sizeof(*formats); i++)
+		if (strcmp(c->format, formats[i]) == 0)
+			return 1;
+	return strchr(c->name, '*') != NULL;
+}
+
+/* Parts that it needs. The first one of a format has none before it: parts of all nodes, if they share it. */
+static uint32_t needed_parts(const struct ckpt *c)
+{
+	if (c->shards || c->expected)
+		return c->shards ? c->shards : c->expected;
+	return c->nodes && is_shared(c) ? c->nodes : 1;
+}
+
 int ckpt_is_complete(const struct ckpt *c)
 {
-	uint32_t need = c->shards ? c->shards : c->expected, whole = 0;
+	uint32_t whole = 0;
 
 	for (uint32_t i = 0; i < c->n_parts; i++) {
 		if (!is_whole(&c->parts[i]))
 			return 0;
 		whole++;
 	}
-	return whole >= (need ? need : 1);
+	return whole >= needed_parts(c);
 }
 
 int ckpt_is_verified(const struct ckpt *c)
@@ -240,7 +259,7 @@ int ckpt_usable(const struct ckpt *c, const struct ckpt_nodes *on, struct text *
 			return 0;
 		}
 	if (!ckpt_is_complete(c))
-		text_add(why, "it has %u of %u parts", c->n_parts, c->shards ? c->shards : c->expected);
+		text_add(why, "it has %u of %u parts", c->n_parts, needed_parts(c));
 	else if (c->set_aside)
 		text_add(why, "it was set aside");
 	else
@@ -353,6 +372,19 @@ static void make_room(struct job_rec *r)
 			}
 }
 
+/* The next one has begun: those before it get no further part. */
+static void settle_parts(struct job_rec *r, uint32_t attempt, const char *format)
+{
+	for (uint32_t i = 0; i < r->ckpts->n; i++) {
+		struct ckpt *c = &r->ckpts->v[i];
+
+		if (c->attempt != attempt || c->shards || c->expected || strcmp(c->format, format) != 0)
+			continue;
+		c->expected = c->n_parts;
+		c->dirty = 1;
+	}
+}
+
 static struct ckpt *new_entry(struct job_rec *r, uint32_t attempt, const cJSON *d)
 {
 	const struct ckpt *begin = NULL;
@@ -364,6 +396,7 @@ static struct ckpt *new_entry(struct job_rec *r, uint32_t attempt, const cJSON *
 		r->ckpts = xcalloc(1, sizeof(*r->ckpts));
 	begin = r->att ? named_by(r, r->att->resumed_from, r->att->resumed_from_step) : NULL;
 	parent = begin ? begin->number : 0;
+	settle_parts(r, attempt, format);
 	make_room(r);
 	r->ckpts->v = xreallocarray(r->ckpts->v, r->ckpts->n + 1, sizeof(*r->ckpts->v));
 	c = &r->ckpts->v[r->ckpts->n];

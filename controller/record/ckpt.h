@@ -3,7 +3,8 @@
  * attempt begins with, which are no longer needed. Pure; only events change the list (event.h).
  *
  * A checkpoint has a part for each node that wrote some of it. It is complete when it has as many whole parts
- * as its program names (shards), else as many as those before it. A part is usable where it was verified
+ * as its program names (shards), else as many as those before it. The first one of a format that all nodes
+ * share needs a part of each node, until the next one has begun. A part is usable where it was verified
  * outside of its node, or on its own node.
  *
  * Candidates of an attempt are those that the attempt before it left, the newest first, then the one that

@@ -47,12 +47,14 @@ static void begin(void)
 	post(EV_SUBMITTED, 0, "{\"status\":\"queued\",\"owner\":\"ada\"}");
 }
 
+static const char *format = "plain";
+
 static void part(uint32_t number, uint32_t attempt, int step, const char *node, int rank, const char *state,
                  int shards)
 {
-	char *text = xasprintf("{\"number\":%u,\"step\":%d,\"name\":\"step-%d\",\"format\":\"plain\",\"node\":"
+	char *text = xasprintf("{\"number\":%u,\"step\":%d,\"name\":\"step-%d\",\"format\":\"%s\",\"node\":"
 	                       "\"%s\",\"node_rank\":%d,\"seq\":%u,\"state\":\"%s\",\"shards\":%d}",
-	                       number, step, step, node, rank, number, state, shards);
+	                       number, step, step, format, node, rank, number, state, shards);
 
 	post(EV_CHECKPOINT, attempt, text);
 	free(text);
@@ -93,6 +95,32 @@ static void test_parts(void)
 	is_int(newest(15), 10, "a greatest step is respected");
 	part(3, 1, 30, "a", 0, "torn", 0);
 	is_int(newest(INT64_MAX), 20, "a torn one is passed over");
+}
+
+static void test_first(void)
+{
+	format = "dcp";
+	begin();
+	place(1, "", A "," B "," C);
+	part(1, 1, 10, "a", 0, "verified", 0);
+	ok(!ckpt_is_complete(&r.ckpts->v[0]), "the first one of a format that all nodes share needs all of them");
+	part(1, 1, 10, "c", 2, "verified", 0);
+	is_int(newest(INT64_MAX), -1, "no attempt begins with a part of it");
+	part(2, 1, 20, "a", 0, "verified", 0);
+	ok(ckpt_is_complete(&r.ckpts->v[0]), "when the next one begins, it has what it gets");
+	is_int(newest(INT64_MAX), 10, "then an attempt may begin with it");
+	part(2, 1, 20, "c", 2, "verified", 0);
+	is_int(newest(INT64_MAX), 20, "the next one needs as many");
+	begin();
+	place(1, "", A "," B);
+	part(1, 1, 10, "a", 0, "verified", 0);
+	part(1, 1, 10, "b", 1, "verified", 0);
+	is_int(newest(INT64_MAX), 10, "parts of all nodes: the first one is complete");
+	begin();
+	place(1, "", A "," B);
+	part(1, 1, 10, "b", 1, "verified", 1);
+	is_int(newest(INT64_MAX), 10, "a program that names its shards is believed");
+	format = "plain";
 }
 
 static void test_lineage(void)
@@ -257,6 +285,7 @@ static void test_refused(void)
 int main(void)
 {
 	test_parts();
+	test_first();
 	test_lineage();
 	test_lost();
 	test_places();
