@@ -85,7 +85,7 @@ static const struct {
      OPT_ADDRESS},
     {"interface", "IF", "network interface for ranks (default: the one with that address)", OPT_INTERFACE},
     {"fabric-interface", "IF", "interface of a faster network", OPT_FABRIC},
-    {"peer-port", "P", "port for other agents (default: any)", OPT_PEER_PORT},
+    {"peer-port", "P", "port for other agents (default: the last one, or any)", OPT_PEER_PORT},
     {"ports", "LO-HI", "ports for jobs (default: those that hearthd names)", OPT_PORTS},
     {"instance-type", "T", "kind of machine, for resources.instance_type", OPT_TYPE},
     {"price", "USD", "price of this node per hour", OPT_PRICE},

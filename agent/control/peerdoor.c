@@ -23,9 +23,11 @@
 #include "agent/control/peerframe.h"
 #include "agent/control/places.h"
 #include "common/base/log.h"
+#include "common/base/strutil.h"
 #include "common/base/xalloc.h"
 #include "common/net/tls.h"
 #include "common/os/chan.h"
+#include "common/os/fsutil.h"
 #include "common/os/loop.h"
 #include "common/os/proc.h"
 
@@ -428,7 +430,7 @@ static void on_back_off(void *arg)
 
 /* ---- life --------------------------------------------------------------------------------------------- */
 
-static int bind_to(struct peerdoor *d, const struct agent_config *c, struct err *e)
+static int bind_to(struct peerdoor *d, const struct agent_config *c, uint32_t port, struct err *e)
 {
 	struct sockaddr_storage ss = {0};
 	struct sockaddr_in *v4 = (void *)&ss;
@@ -438,13 +440,39 @@ static int bind_to(struct peerdoor *d, const struct agent_config *c, struct err 
 
 	if (evutil_parse_sockaddr_port(c->address, (struct sockaddr *)&ss, &len) < 0)
 		return err_set(e, ERR_INVALID, "--address %s is not an IP address", c->address);
-	*(ss.ss_family == AF_INET6 ? &v6->sin6_port : &v4->sin_port) = htons((uint16_t)c->peer_port);
+	*(ss.ss_family == AF_INET6 ? &v6->sin6_port : &v4->sin_port) = htons((uint16_t)port);
 	d->fd = socket(ss.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (d->fd < 0 || setsockopt(d->fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0 ||
 	    bind(d->fd, (struct sockaddr *)&ss, (socklen_t)len) < 0 || listen(d->fd, BACKLOG) < 0 ||
 	    getsockname(d->fd, (struct sockaddr *)&ss, &n) < 0)
-		return err_sys(e, errno, "listen on %s, port %u, for other agents", c->address, c->peer_port);
+		return err_sys(e, errno, "listen on %s, port %u, for other agents", c->address, port);
 	d->number = ntohs(ss.ss_family == AF_INET6 ? v6->sin6_port : v4->sin_port);
+	return 0;
+}
+
+/* An agent that starts again takes the port that the others know, if it is free. */
+static int bind_known(struct peerdoor *d, const struct agent_config *c, struct err *e)
+{
+	cleanup_free char *path = c->data_dir ? xasprintf("%s/peer_port", c->data_dir) : NULL;
+	cleanup_free char *text = NULL;
+	char line[16];
+	uint64_t port = 0;
+
+	if (c->peer_port || !path)
+		return bind_to(d, c, c->peer_port, e);
+	if (fs_read_file(path, sizeof(line), &text, NULL, NULL) == 0)
+		text[strcspn(text, "\n")] = '\0';
+	if (!text || str_parse_u64(text, &port) < 0 || port == 0 || port > UINT16_MAX ||
+	    bind_to(d, c, (uint32_t)port, NULL) < 0) {
+		if (d->fd >= 0)
+			close(d->fd);
+		d->fd = -1;
+		if (bind_to(d, c, 0, e) < 0)
+			return -1;
+	}
+	snprintf(line, sizeof(line), "%u\n", d->number);
+	if (fs_replace(path, line, strlen(line), 0600, NULL) < 0)
+		log_warn("event=peer_port_not_saved path=%s", path);
 	return 0;
 }
 
@@ -509,8 +537,8 @@ struct peerdoor *peerdoor_open(const struct agent_env *env, const struct agent_i
 	d->instance = env->instance;
 	d->fd = -1;
 	d->complaints.per_minute = d->strangers.per_minute = 2;
-	if (proc_boot_id(d->boot_id, e) == 0 && tls_for(d, identity, e) == 0 && bind_to(d, &env->cfg, e) == 0 &&
-	    thread_start(d, e) == 0)
+	if (proc_boot_id(d->boot_id, e) == 0 && tls_for(d, identity, e) == 0 &&
+	    bind_known(d, &env->cfg, e) == 0 && thread_start(d, e) == 0)
 		return d;
 	peerdoor_close(d);
 	return NULL;

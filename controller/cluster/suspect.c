@@ -30,14 +30,14 @@ static uint64_t suspicion_us(const struct core *c, const struct cnode *n)
 {
 	uint64_t lease_us = c->cfg.lease_ms * 1000ull;
 	uint64_t beats_us = 2ull * lease_beat_ms(c->cfg.lease_ms, c->cfg.beat_ms) * 1000 + LATE_US;
-	uint64_t at = n->beat_us + beats_us, again = n->suspect_said_us + lease_us;
+	uint64_t at = n->beat_us + beats_us;
 
 	/* After the start of hearthd agents need time to connect. */
 	if (!n->beat_us || n->beat_us < c->life.started_us)
 		at = c->life.started_us + lease_us / 2;
 	else if (n->gone_us && n->gone_us + CLOSED_US < at)
 		at = n->gone_us + CLOSED_US;
-	return n->suspect_said_us && again > at ? again : at;
+	return at;
 }
 
 uint64_t suspect_next_us(const struct core *c, const struct cnode *n)
@@ -53,24 +53,33 @@ static void suspicion_changed(struct core *c, struct cnode *n)
 		job_touch(c, n->jobs[i]);
 }
 
-static void suspect_begin(struct core *c, struct cnode *n)
+static void post_suspicion(struct core *c, struct cnode *n)
 {
-	cJSON *d;
+	cJSON *d = cJSON_CreateObject();
 	TEXT(why);
 
-	n->suspect_since_us = now_real(c);
-	n->suspect_said_us = now_boot(c);
 	if (n->gone_us)
 		text_add(&why, "its connection ended %.1f s ago, and it has not come back; ",
 		         (double)(now_boot(c) - n->gone_us) / 1e6);
 	else
 		text_add(&why, "no sign of life for %.1f s; ", (double)node_silent_us(c, n) / 1e6);
 	text_add(&why, "it gets no new work, and its lease decides whether it is lost");
-	d = cJSON_CreateObject();
 	json_add_str(d, "node", n->name);
 	json_add_str(d, "text", why.at);
 	cluster_post(c, EV_SUSPECT, d);
 	log_warn("event=node_suspect node=%s jobs=%u text=\"%s\"", n->name, n->n_jobs, why.at);
+}
+
+/* The suspicion has effects at once; a connection that comes and goes makes one event in a lease. */
+static void suspect_begin(struct core *c, struct cnode *n)
+{
+	uint64_t lease_us = c->cfg.lease_ms * 1000ull, now = now_boot(c);
+
+	n->suspect_since_us = now_real(c);
+	if (!n->suspect_said_us || now >= n->suspect_said_us + lease_us) {
+		n->suspect_said_us = now;
+		post_suspicion(c, n);
+	}
 	suspicion_changed(c, n);
 }
 

@@ -411,6 +411,7 @@ static void test_suspect(void)
 	core_agent_down(w->core, "b", node_find(w->core, "b")->session, "reset");
 	world_advance(w, 500000);
 	is_int(n_suspect, 2, "a connection that comes and goes: one event in a lease at most");
+	ok(is_suspect(w, "b"), "but it is suspect each time");
 	world_end_well(w);
 }
 
