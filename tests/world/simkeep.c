@@ -68,11 +68,6 @@ void keeper_forget(struct keeper *k, uint64_t seq)
 	(void)seq;
 }
 
-void keeper_end(struct keeper *k)
-{
-	(void)k;
-}
-
 int keeper_ended_well(const struct keeper *k)
 {
 	return k == NULL;
