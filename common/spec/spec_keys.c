@@ -107,7 +107,7 @@
 	K("watch.slow_sigma", "number", "1.5", 1, spec_v_watch, 0, 0, 0, "rise in standard deviations") \
 	K("watch.slow_steps", "integer", "16", 1, spec_v_watch, 0, 0, 0, "steps that a rise lasts before the alarm") \
 	K("watch.slow_act_steps", "integer", "64", 1, spec_v_watch, 0, 0, 0, "steps that a rise lasts before the action") \
-	K("watch.stall_times", "number", "10", 1, spec_v_watch, 0, 0, 0, "multiple of the usual step time that is a stall") \
+	K("watch.stall_times", "number", "60", 1, spec_v_watch, 0, 0, 0, "multiple of the usual step time that is a stall") \
 	K("watch.hang_s", "number", "60", 1, spec_v_watch, 0, 0, 0, "least seconds without a step that are a hang") \
 	K("watch.hang_times", "number", "2", 1, spec_v_watch, 0, 0, 0, "least multiple of the longest pause seen") \
 	K("watch.on_straggler", "string", "null", 0, spec_v_reserved, 0, 0, 0, "action when one rank holds up the others") \

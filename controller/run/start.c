@@ -262,8 +262,9 @@ static struct wire_shared *gang_of(struct cjob *j, struct err *e)
 	json = spec_to_json(j->act->spec);
 	/* The order names the folder, and agents of the version before do not know the key. */
 	cJSON_DeleteItemFromObjectCaseSensitive(json, "checkpoint");
-	/* Restarts are hearthd's part, and agents of the version before do not know these keys. */
+	/* Restarts and watches are hearthd's part, and agents of the version before do not know these keys. */
 	cJSON_DeleteItemFromObjectCaseSensitive(json, "retry");
+	cJSON_DeleteItemFromObjectCaseSensitive(json, "watch");
 	g.spec = json_text(json);
 	cJSON_Delete(json);
 	for (uint32_t i = 0; i < a->n_places; i++) {

@@ -12,11 +12,13 @@
 
 #define STATE_VERSION 1
 #define NO_ONE        UINT32_MAX
+#define LEAST_US      100000 /* shorter steps are judged by their mean over this time: lines are read late */
 
 struct watched { /* the rank that is judged */
 	uint32_t rank, place;
-	uint64_t seq; /* of the last batch with a point of it */
-	int64_t step; /* -1 none */
+	uint64_t seq;   /* of the last batch with a point of it */
+	int64_t step;   /* -1 none */
+	uint64_t at_us; /* of its last point */
 };
 
 struct watch_feed {
@@ -113,14 +115,15 @@ int feed_wants(const struct watch_feed *f, const struct feed_point *p)
 }
 
 /* Returns 1 when the point's rank is the watched one, or becomes it. */
-static int elect_rank(struct watched *w, const struct feed_batch *b, uint32_t rank, int64_t step)
+static int elect_rank(struct watched *w, const struct feed_batch *b, const struct feed_point *p, int64_t step)
 {
-	if (!may_watch(w, rank, step))
+	if (!may_watch(w, p->rank, step))
 		return 0;
-	if (rank != w->rank)
-		*w = (struct watched){.rank = rank, .step = w->step};
+	if (p->rank != w->rank)
+		*w = (struct watched){.rank = p->rank, .step = w->step};
+	w->at_us = p->at_us;
 	w->place = b->place;
-	w->seq = b->seq;
+	w->seq = b->seq > w->seq ? b->seq : w->seq;
 	return 1;
 }
 
@@ -145,7 +148,7 @@ static void judge_loss(struct watch_feed *f, int64_t step, double value)
 static void add_loss(struct watch_feed *f, const struct feed_batch *b, const struct feed_point *p,
                      int64_t step)
 {
-	int mine = elect_rank(&f->of_loss, b, p->rank, step);
+	int mine = elect_rank(&f->of_loss, b, p, step);
 
 	if (!mine && isfinite(p->value))
 		return;
@@ -164,14 +167,13 @@ static void judge_pace(struct watch_feed *f, int64_t step, double seconds)
 	join_out(f, &out);
 }
 
-/* The time between two steps. A program that logs each 10th step shows their mean; lines that were read
- * together have one time, and the steps before count together with the next one that has a later time. */
+/* The time between two steps. A program that logs each 10th step shows their mean, and so do short steps. */
 static void time_step(struct watch_feed *f, int64_t step, uint64_t at_us)
 {
 	if (f->timed_step < 0 || step < f->timed_step) {
 		f->timed_step = step;
 		f->timed_us = at_us;
-	} else if (step > f->timed_step && at_us > f->timed_us) {
+	} else if (step > f->timed_step && at_us >= f->timed_us + LEAST_US) {
 		double seconds = (double)(at_us - f->timed_us) / 1e6 / (double)(step - f->timed_step);
 
 		f->timed_step = step;
@@ -183,7 +185,7 @@ static void time_step(struct watch_feed *f, int64_t step, uint64_t at_us)
 static void add_step(struct watch_feed *f, const struct feed_batch *b, const struct feed_point *p,
                      int64_t step)
 {
-	if (step < 0 || !elect_rank(&f->of_steps, b, p->rank, step))
+	if (step < 0 || !elect_rank(&f->of_steps, b, p, step))
 		return;
 	if (step != f->of_steps.step && !*f->spec.throughput)
 		time_step(f, step, p->at_us);
@@ -247,6 +249,26 @@ int64_t feed_step(const struct watch_feed *f)
 	return f->of_steps.step > f->of_loss.step ? f->of_steps.step : f->of_loss.step;
 }
 
+uint32_t feed_series(const struct watch_feed *f, struct feed_series out[FEED_SERIES])
+{
+	const struct watched *l = &f->of_loss, *s = &f->of_steps;
+	uint32_t n = 0;
+
+	/* In the order of a line: its step comes first. */
+	if (s->rank != NO_ONE)
+		out[n++] = (struct feed_series){f->spec.step, s->rank, s->place, s->at_us, s->step};
+	if (l->rank != NO_ONE)
+		out[n++] = (struct feed_series){f->spec.loss, l->rank, l->place, l->at_us, l->step};
+	if (s->rank != NO_ONE && *f->spec.throughput)
+		out[n++] = (struct feed_series){f->spec.throughput, s->rank, s->place, s->at_us, s->step};
+	return n;
+}
+
+int feed_is_beyond(const struct feed_series *s, const struct feed_point *p)
+{
+	return p->at_us > s->after_us || (p->at_us == s->after_us && p->step > s->after_step);
+}
+
 /* ---- state --------------------------------------------------------------------------------------------- */
 
 static cJSON *watched_json(const struct watched *w)
@@ -256,6 +278,7 @@ static cJSON *watched_json(const struct watched *w)
 	json_add_u64(o, "rank", w->rank);
 	json_add_u64(o, "place", w->place);
 	json_add_u64(o, "seq", w->seq);
+	json_add_u64(o, "at_us", w->at_us);
 	cJSON_AddNumberToObject(o, "step", (double)w->step);
 	return o;
 }
@@ -273,6 +296,7 @@ static void watched_read(const cJSON *o, struct watched *w)
 	*w = (struct watched){.rank = (uint32_t)json_whole(o, "rank", NO_ONE),
 	                      .place = (uint32_t)json_whole(o, "place", 0),
 	                      .seq = json_whole(o, "seq", 0),
+	                      .at_us = json_whole(o, "at_us", 0),
 	                      .step = whole_of(o, "step")};
 }
 

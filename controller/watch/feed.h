@@ -52,6 +52,17 @@ void feed_add(struct watch_feed *f, const struct feed_batch *b, const struct fee
               struct watch_out *out);
 /* The order of the last call was not carried out. */
 void feed_refused(struct watch_feed *f);
+/* What the store may have beyond a loaded state: points of these series since after_us, which are judged when
+ * feed_is_beyond says so. Returns their number. */
+#define FEED_SERIES 3
+struct feed_series {
+	const char *name;
+	uint32_t rank, place;
+	uint64_t after_us;
+	int64_t after_step; /* of a point with that very time */
+};
+uint32_t feed_series(const struct watch_feed *f, struct feed_series out[FEED_SERIES]);
+int feed_is_beyond(const struct feed_series *s, const struct feed_point *p);
 /* No step has ended for so many seconds. */
 void feed_silence(struct watch_feed *f, double seconds, struct watch_out *out);
 double feed_hang_limit(const struct watch_feed *f); /* seconds */

@@ -21,6 +21,7 @@
 #define SAVE_US  10000000 /* between two writes of a state */
 #define TICK_US  1000000
 #define SAVES    16 /* states that a tick writes */
+#define READS    4  /* loaded states that a tick brings up to date */
 
 /* ---- life ------------------------------------------------------------------------------------------- */
 
@@ -77,19 +78,41 @@ static void read_stored(struct job_watch *w, const struct spec_watch *spec, stru
 	w->stored = NULL;
 }
 
+static void save_state(struct core *c, struct job_watch *w)
+{
+	cJSON *o = feed_save(w->feed), *pins = cJSON_AddArrayToObject(o, "pins");
+	char *text;
+
+	for (uint32_t i = 0; i < w->n_pins; i++)
+		cJSON_AddItemToArray(pins, cJSON_CreateNumber(w->pins[i]));
+	text = json_text(o);
+	store_txn_watch(turn_now(c)->txn, w->job->r.id, text);
+	turn_now(c)->n++;
+	free(text);
+	cJSON_Delete(o);
+	w->dirty = 0;
+	w->has_row = 1;
+	w->saved_attempt = w->job->r.attempts;
+	w->saved_us = now_boot(c);
+}
+
 static struct watch_feed *feed_of(struct core *c, struct job_watch *w)
 {
 	const struct spec_watch *spec = &w->job->act->spec->watch;
 	struct watch_source source = {newest_checkpoint, w->job};
 	const struct attempt_rec *a = w->job->r.att;
+	int replays = 0;
 
 	if (w->stored) {
 		read_stored(w, spec, source);
 		w->seen_us = now_boot(c); /* silence counts from here */
+		replays = w->feed != NULL;
 	}
 	if (!w->feed)
 		w->feed = feed_new(spec, source);
 	feed_attempt(w->feed, a->number, a->resumed_from_step);
+	if (replays && watch_replay(c, w) && w->job->watch)
+		save_state(c, w);
 	return w->feed;
 }
 
@@ -107,23 +130,6 @@ void watch_job_goes(struct core *c, struct cjob *j)
 }
 
 /* ---- state ------------------------------------------------------------------------------------------- */
-
-static void save_state(struct core *c, struct job_watch *w)
-{
-	cJSON *o = feed_save(w->feed), *pins = cJSON_AddArrayToObject(o, "pins");
-	char *text;
-
-	for (uint32_t i = 0; i < w->n_pins; i++)
-		cJSON_AddItemToArray(pins, cJSON_CreateNumber(w->pins[i]));
-	text = json_text(o);
-	store_txn_watch(turn_now(c)->txn, w->job->r.id, text);
-	turn_now(c)->n++;
-	free(text);
-	cJSON_Delete(o);
-	w->dirty = 0;
-	w->has_row = 1;
-	w->saved_us = now_boot(c);
-}
 
 void watch_after_event(struct core *c, struct cjob *j, enum event_type t, const struct job_before *before)
 {
@@ -196,7 +202,7 @@ void watch_points(struct core *c, const char *node, const struct wm_metrics *m)
 		if (p.rank < a->n_ranks && a->ranks[p.rank].place == b.place)
 			found |= judge_point(c, w, &b, node, &p);
 	}
-	if (found && j->watch)
+	if (j->watch && (found || w->saved_attempt != a->number))
 		save_state(c, w);
 }
 
@@ -221,10 +227,16 @@ void watch_tick(struct core *c)
 {
 	uint64_t now = now_boot(c);
 	struct job_watch *w, *next;
-	unsigned saves = 0;
+	unsigned saves = 0, reads = 0;
 
 	c->watch.at_us = now + TICK_US;
 	DL_FOREACH_SAFE (c->watch.all, w, next) {
+		if (w->stored && w->job->act) {
+			if (reads++ == READS)
+				c->watch.at_us = now;
+			if (reads <= READS)
+				feed_of(c, w);
+		}
 		if (!w->feed)
 			continue;
 		look_for_silence(c, w);

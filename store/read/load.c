@@ -389,3 +389,76 @@ char *store_setting(struct store *s, const char *key)
 	sqlite3_finalize(st);
 	return value;
 }
+
+/* ---- the newest points of a series ------------------------------------------------------------------ */
+
+static int find_series(sqlite3 *db, const struct series_key *k, uint64_t *id, uint64_t *seq, struct err *e)
+{
+	sqlite3_stmt *st =
+	    sqlh_prepare(db,
+	                 "SELECT id, seq FROM metric_series WHERE job = ? AND attempt = ? AND name = "
+	                 "? AND rank = ? AND points > 0 ORDER BY points DESC LIMIT 1",
+	                 e);
+	int rc;
+
+	if (!st)
+		return -1;
+	sqlite3_bind_int64(st, 1, (int64_t)k->job);
+	sqlite3_bind_int64(st, 2, k->attempt);
+	sqlh_bind_str(st, 3, k->name);
+	sqlite3_bind_int64(st, 4, k->rank);
+	rc = sqlh_step(st, e);
+	if (rc > 0) {
+		*id = sqlh_u64(st, 0);
+		*seq = sqlh_u64(st, 1);
+	}
+	sqlite3_finalize(st);
+	return rc;
+}
+
+/* Appends the points of one chunk that are new. Returns 1 when older chunks may have more. */
+static int add_chunk(sqlite3_stmt *st, uint64_t after_us, struct points *out, struct err *e)
+{
+	size_t from = out->n, to = from;
+
+	if (codec_decode(sqlite3_column_blob(st, 0), (size_t)sqlite3_column_bytes(st, 0), out, e) < 0)
+		return -1;
+	for (size_t i = from; i < out->n; i++) {
+		if (out->times_us[i] < after_us)
+			continue;
+		out->steps[to] = out->steps[i];
+		out->values[to] = out->values[i];
+		out->times_us[to++] = out->times_us[i];
+	}
+	from = out->n - from;
+	out->n = to;
+	return to > 0 && from > 0;
+}
+
+int store_series_tail(struct store *s, const struct series_key *k, uint64_t after_us, struct points *out,
+                      uint64_t *seq, struct err *e)
+{
+	sqlite3_stmt *st;
+	uint64_t id = 0;
+	int rc;
+
+	*seq = 0;
+	rc = find_series(s->read, k, &id, seq, e);
+	if (rc <= 0)
+		return rc;
+	st = sqlh_prepare(s->read, "SELECT data FROM metric_chunk WHERE series = ? ORDER BY first DESC LIMIT ?",
+	                  e);
+	if (!st)
+		return -1;
+	sqlite3_bind_int64(st, 1, (int64_t)id);
+	sqlite3_bind_int64(st, 2, SERIES_TAIL_CHUNKS);
+	while ((rc = sqlh_step(st, e)) > 0) {
+		size_t before = out->n;
+
+		rc = add_chunk(st, after_us, out, e);
+		if (rc < 0 || out->n == before) /* all of it is older, and so are the chunks before it */
+			break;
+	}
+	sqlite3_finalize(st);
+	return rc < 0 ? -1 : 0;
+}

@@ -1,5 +1,5 @@
 /*
- * load: what the state thread reads once, when it starts. Blocking.
+ * load: what the state thread reads when it starts. Blocking.
  */
 #ifndef HEARTH_STORE_READ_LOAD_H
 #define HEARTH_STORE_READ_LOAD_H
@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "common/base/err.h"
+#include "store/base/codec.h"
 #include "store/base/rows.h"
 
 struct store;
@@ -58,5 +59,19 @@ int store_load(struct store *s, const struct store_load *l, struct err *e);
 /* Returns the greatest ids ever given, so that none is used twice. */
 int store_max_ids(struct store *s, uint64_t *job, uint64_t *event, uint64_t *node, struct err *e);
 char *store_setting(struct store *s, const char *key); /* malloc'ed; NULL: not set */
+
+/* ---- the newest points of a series ------------------------------------------------------------------ */
+
+#define SERIES_TAIL_CHUNKS 64
+
+struct series_key {
+	uint64_t job;
+	uint32_t attempt, rank;
+	const char *name;
+};
+/* Adds the points since after_us, of SERIES_TAIL_CHUNKS chunks at most, the newest chunk first. seq: of the
+ * last batch. An unknown series has no points and the number 0. */
+int store_series_tail(struct store *s, const struct series_key *k, uint64_t after_us, struct points *out,
+                      uint64_t *seq, struct err *e);
 
 #endif
