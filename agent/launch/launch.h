@@ -87,13 +87,14 @@ struct launch {
 	struct sweep_ask *sweep; /* request to the sweeper; NULL none */
 	int proving;             /* that nothing is left; then it has ended */
 	uint64_t prove_until_us;
-	int to_fence;           /* halted; launch_fence is to follow */
-	uint64_t list_until_us; /* the list of packages may take so long after the ranks */
-	int collecting, keep;   /* COLLECT came */
-	int draining;           /* uploads are through */
-	int discarding;         /* hearthd does not want it any more: no uploads, no reports */
-	int not_restored;       /* FAILED: the checkpoint that it begins with */
-	int saved;              /* hearthd has all results on record */
+	int to_fence;            /* halted; launch_fence is to follow */
+	uint64_t lines_until_us; /* the end waits so long for lines of failures */
+	uint64_t list_until_us;  /* the list of packages may take so long after the ranks */
+	int collecting, keep;    /* COLLECT came */
+	int draining;            /* uploads are through */
+	int discarding;          /* hearthd does not want it any more: no uploads, no reports */
+	int not_restored;        /* FAILED: the checkpoint that it begins with */
+	int saved;               /* hearthd has all results on record */
 	unsigned upload_tries, tails_open, releases_open, release_tries;
 	int released;     /* this agent has released the shims; releases_open: this one or an earlier one has */
 	int unsure;       /* adopted after its end; its shims have not all said yet how they ended */

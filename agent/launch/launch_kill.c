@@ -33,6 +33,8 @@
 #define STEP_US     100000u
 #define LIST_US     2000000u /* a short run that ended well waits so long for the list of its packages */
 #define PROOF_US    10000000u
+#define LINES_US    2000000u /* the end waits so long for the line that names the failure */
+#define LINES_STEP  20000u
 
 static uint64_t now_us(const struct launch *l)
 {
@@ -85,6 +87,28 @@ void launch_ask_sweep(struct launch *l, uint32_t timeout_ms, void (*done)(int le
 	ask_sweeper(l, timeout_ms, l->cls == RC_NODE_LOST, done);
 }
 
+/* hearthd decides about a restart when it hears ENDED: a line of an ImportError that comes later would be too
+ * late. Nothing of the launch runs any more, so its logs are complete. */
+static int has_unread_lines(const struct launch *l)
+{
+	int unread = 0;
+
+	for (struct lproc *p = l->procs; p && l->cls != RC_NODE_LOST; p = p->next)
+		if (p->tail && lproc_ended(p) && (p->state != PS_EXITED || p->exit_code || p->signal))
+			unread |= !tail_read_rest(p->tail);
+	return unread;
+}
+
+static void end_with_lines(struct launch *l)
+{
+	if (has_unread_lines(l) && now_us(l) < l->lines_until_us) {
+		launch_arm(l, LINES_STEP, end_with_lines);
+		return;
+	}
+	l->proving = 0;
+	end_launch(l, NULL);
+}
+
 static void prove_step(struct launch *l);
 
 static void on_proof(int n, void *arg)
@@ -100,11 +124,12 @@ static void on_proof(int n, void *arg)
 		}
 		n = 1;
 	}
-	l->proving = 0;
 	if (n == 0) {
-		end_launch(l, NULL);
+		l->lines_until_us = now_us(l) + LINES_US;
+		end_with_lines(l);
 		return;
 	}
+	l->proving = 0;
 	if (n < 0) { /* unknown is not "none", but there is nobody to ask again */
 		text_add(&left, "nobody knows whether processes are left");
 	} else {

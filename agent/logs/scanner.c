@@ -308,6 +308,15 @@ void scanner_finish(struct scanner *s)
 	scanner_look(s);
 }
 
+int scanner_has_read(const struct scanner *s)
+{
+	const struct source *src = &s->out;
+
+	/* Both are equal when the last chunk was searched and the next one had no bytes. */
+	return !is_open(src) || points_full(src->src) ||
+	       (src->chunk_at == s->cursor.pos && s->cursor.pos >= segments_end(s->p.dir));
+}
+
 uint64_t scanner_needs(const struct scanner *s)
 {
 	return s->out.src ? points_saved(s->out.src) : UINT64_MAX;

@@ -38,6 +38,7 @@ void scanner_look(struct scanner *s);    /* there may be more bytes, or room for
 void scanner_finish(struct scanner *s);  /* the stream has ended: its last line, too */
 int scanner_is_through(
     struct scanner *s); /* after scanner_finish: hearthd has all points, or they are given up */
+int scanner_has_read(const struct scanner *s); /* all output that is there, or it has no room for points */
 uint64_t scanner_needs(
     const struct scanner *s);         /* the first byte that is not to be removed; UINT64_MAX none */
 void scanner_park(struct scanner *s); /* closes its files until the next read */

@@ -499,6 +499,15 @@ struct tail *tail_start(struct tailer *t, const struct tail_params *p)
 	return tl;
 }
 
+int tail_read_rest(struct tail *tl)
+{
+	if (!tl->scanner)
+		return 1;
+	segments_scan(&tl->dir, NULL);
+	scanner_look(tl->scanner);
+	return scanner_has_read(tl->scanner);
+}
+
 void tail_finish(struct tail *tl, void (*done)(void *arg), void *arg)
 {
 	tl->finishing = 1;

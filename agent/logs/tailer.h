@@ -37,6 +37,9 @@ struct tail_params {
 	void *arg;
 };
 struct tail *tail_start(struct tailer *t, const struct tail_params *p);
+/* Nothing more is written: reads the rest for metrics and failures. Returns 1 when all whole lines are read,
+ * or hearthd takes no more points. */
+int tail_read_rest(struct tail *tl);
 /* Says that the stream has ended: the tail drains it and sends its end. done: hearthd has all of it on
  * record. Segments are removed as hearthd records them. */
 void tail_finish(struct tail *tl, void (*done)(void *arg), void *arg);

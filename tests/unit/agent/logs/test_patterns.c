@@ -208,6 +208,45 @@ static void test_destroyed_meanwhile(void)
 	nodelog_close(n);
 }
 
+static void count_failure(const char *stream, uint32_t rank, const struct cause *c, void *arg)
+{
+	(void)stream;
+	(void)rank;
+	(void)c;
+	(*(unsigned *)arg)++;
+}
+
+/* The end of a launch waits for the line that names its failure. */
+static void test_read_rest(void)
+{
+	cleanup_free char *dir = logdir("rest");
+	struct nodelog *n = nodelog_open(dir, env.clock, NULL);
+	unsigned failures = 0;
+	struct tail_params p = {.job = 40,
+	                        .epoch = 1,
+	                        .attempt = 1,
+	                        .rank = 3,
+	                        .stream = "rest",
+	                        .logdir = dir,
+	                        .warn = on_warn,
+	                        .failure = count_failure,
+	                        .arg = &failures};
+	struct tail *tl;
+
+	write_lines(n, 'a', 1000, 300);
+	nodelog_bytes(n, "ImportError: no such name\n", 26);
+	tl = tail_start(tailer, &p);
+	ok(!tail_read_rest(tl) && !failures, "a stream that nobody has read has a rest");
+	TURNS_UNTIL(tail_read_rest(tl), 20);
+	is_int(failures, 1, "when the rest is read, the line that names the failure is reported");
+	nodelog_bytes(n, "GPU is lost\n", 12);
+	ok(!tail_read_rest(tl), "more output is a rest again");
+	TURNS_UNTIL(tail_read_rest(tl), 20);
+	is_int(failures, 2, "and its line is reported, too");
+	tail_destroy(tl);
+	nodelog_close(n);
+}
+
 int main(void)
 {
 	signal(SIGPIPE, SIG_IGN); /* as the agent does */
@@ -218,6 +257,7 @@ int main(void)
 	test_evil();
 	test_next_agent();
 	test_destroyed_meanwhile();
+	test_read_rest();
 	agent_stop();
 	data_link_ctl_stop(&ctl);
 	data_link_ctl_env_fini(&env);
