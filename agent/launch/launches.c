@@ -35,6 +35,15 @@ struct epoch {
 	UT_hash_handle hh;
 };
 
+/* Checkpoints that hearthd no longer needs: each order has all of them, and a removal costs a process. */
+#define DROPS      256u
+#define DROP_TIMES 2 /* one may fail */
+struct drop {
+	uint64_t job, seq;
+	uint32_t attempt;
+	unsigned times;
+};
+
 struct launches {
 	struct launch_host *host;
 	struct launch *list;
@@ -46,6 +55,8 @@ struct launches {
 	uint64_t fenced_us;                    /* the last launch of a fence */
 	int marked;                            /* fence_mark.h, to be removed */
 	const struct fence_mark *adopted_mark; /* while launches are adopted */
+	struct drop drops[DROPS];              /* a ring */
+	unsigned n_drops;
 };
 
 static struct launch *find_launch(const struct launches *t, uint64_t job, uint32_t attempt)
@@ -255,6 +266,20 @@ void launches_set_rules(struct launches *t, const char *text)
 	tailer_set_rules(t->host->tailer, text);
 }
 
+/* Returns 1 when it was removed often enough. */
+static int was_dropped(struct launches *t, uint64_t job, uint32_t attempt, uint64_t seq)
+{
+	struct drop *d;
+
+	for (unsigned i = 0; i < DROPS; i++) {
+		d = &t->drops[i];
+		if (d->times && d->job == job && d->attempt == attempt && d->seq == seq)
+			return d->times++ >= DROP_TIMES;
+	}
+	t->drops[t->n_drops++ % DROPS] = (struct drop){.job = job, .seq = seq, .attempt = attempt, .times = 1};
+	return 0;
+}
+
 /* Also for launches that are forgotten: what is held outlives them. */
 static void drop_held(struct launches *t, const struct wm_checkpoint_keep *m)
 {
@@ -263,6 +288,8 @@ static void drop_held(struct launches *t, const struct wm_checkpoint_keep *m)
 		const char *uri = i < m->uris.n ? m->uris.v[i] : "";
 		struct launch *l = find_launch(t, m->job, m->attempts.v[i]);
 
+		if (was_dropped(t, m->job, m->attempts.v[i], m->seqs.v[i]))
+			continue;
 		held_remove(&(struct held_removal){.env = t->host->env,
 		                                   .link = t->host->link,
 		                                   .launch = key,

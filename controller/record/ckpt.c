@@ -509,6 +509,15 @@ void ckpt_node_lost(struct job_rec *r, const char *node)
 
 /* ---- retention ------------------------------------------------------------------------------- */
 
+/* The next attempt may begin with it: a requeue that waits for the end of this one names a step alone. */
+static int is_wanted(const struct job_rec *r, const struct ckpt *c)
+{
+	uint64_t step;
+
+	return r->begins && strncmp(r->begins, "step:", 5) == 0 && str_parse_u64(r->begins + 5, &step) == 0 &&
+	       c->step >= 0 && (uint64_t)c->step == step;
+}
+
 uint32_t ckpt_surplus(const struct job_rec *r, uint32_t keep_last, int ends, uint32_t out[CKPT_MAX])
 {
 	const struct ckpt *begin = ends ? NULL : beginning(r);
@@ -523,7 +532,8 @@ uint32_t ckpt_surplus(const struct job_rec *r, uint32_t keep_last, int ends, uin
 			continue;
 		}
 		/* Before the newest verified one, others may still become it. */
-		if (is_gone(c) || c->pinned || c == begin || (c->set_aside && !ends) || (!kept && !c->set_aside))
+		if (is_gone(c) || c->pinned || c == begin || (!ends && is_wanted(r, c)) || (c->set_aside && !ends) ||
+		    (!kept && !c->set_aside))
 			continue;
 		out[n++] = c->number;
 	}

@@ -133,6 +133,20 @@ static void post_part(struct core *c, struct cjob *j, const struct cnode *n, con
 	job_post(c, j, EV_CHECKPOINT, d);
 }
 
+/* The node holds and copies it no longer: nobody would ever remove it. */
+static void leave_out(struct core *c, const struct cnode *n, const struct wm_checkpoint_report *m)
+{
+	struct wm_checkpoint_keep out = {.job = m->job, .attempt = m->attempt, .epoch = m->epoch};
+
+	log_warn("event=checkpoint_left_out job=%" PRIu64 " step=%" PRId64, m->job, m->step);
+	wire_u32v_add(&out.attempts, m->attempt);
+	wire_u64v_add(&out.seqs, m->seq);
+	wire_strv_add(&out.names, m->name);
+	wire_strv_add(&out.uris, m->uri);
+	hold_send(c, n, WM_CHECKPOINT_KEEP, &out);
+	wire_fini(WM_CHECKPOINT_KEEP, &out);
+}
+
 void on_checkpoint(struct core *c, struct cnode *n, uint64_t id, const struct wm_checkpoint_report *m)
 {
 	struct place_rec *p;
@@ -152,7 +166,7 @@ void on_checkpoint(struct core *c, struct cnode *n, uint64_t id, const struct wm
 	if (is_known(ckpt_find(&j->r, number), n->name, m))
 		return;
 	if (!number && !may_add(c, j->act)) {
-		log_warn("event=checkpoint_left_out job=%" PRIu64 " step=%" PRId64, m->job, m->step);
+		leave_out(c, n, m);
 		return;
 	}
 	post_part(c, j, n, p, number ? number : ckpt_next_number(&j->r), m, fits_quota(c, j, m, n->name));

@@ -237,6 +237,11 @@ static void test_retention(void)
 	post(EV_CHECKPOINT_CHANGED, 0, "{\"number\":5,\"set_aside\":true}");
 	is_str(surplus(1, 0), "3", "pinned ones stay, and those set aside while the job goes on");
 	is_str(surplus(1, 1), "2 3 5", "at its end those set aside go");
+	post(EV_REQUEUE_WANTED, 1, "{\"begins\":\"step:30\"}");
+	is_str(surplus(1, 0), "", "what the next attempt is to begin with stays");
+	post(EV_REQUEUE_WANTED, 1, "{\"begins\":\"start\"}");
+	is_str(surplus(1, 0), "3", "unless another choice follows");
+	r.wanted = WANT_NOTHING;
 	place(2, "\"resumed_from\":\"attempt:1\",\"resumed_from_step\":30", A);
 	is_str(surplus(1, 0), "", "what an attempt begins with stays");
 	post(EV_CHECKPOINT_CHANGED, 0, "{\"number\":3,\"state\":\"gone\"}");
