@@ -349,12 +349,18 @@ int begins_settle(struct core *c, struct cjob *j, const char *asked, char **out,
 	const struct ckpt *k;
 	struct left l = {0};
 	char ref[REC_REF_SIZE];
+	uint32_t attempt;
+	int64_t at;
 	uint64_t step;
 	TEXT(why);
 
 	*out = NULL;
 	if (!asked || FAULT("mistake.no_choice"))
 		return go_on(c, j, out, e);
+	if (begins_parse(asked, &attempt, &at) == 0) { /* settled before a new hearthd looks for nodes again */
+		*out = xstrdup(asked);
+		return 0;
+	}
 	if (strncmp(asked, "step:", 5) != 0 || str_parse_u64(asked + 5, &step) < 0 || step > INT64_MAX)
 		return 0; /* from the start */
 	k = listed(&j->r, (int64_t)step, &any, &why);

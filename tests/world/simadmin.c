@@ -230,6 +230,16 @@ void sim_admin_fini(void)
 
 /* ---- what must hold ------------------------------------------------------------------------------------ */
 
+/* A job keeps its nodes between two attempts, and what runs when a reservation begins goes on (S-139). */
+static int had_before(const struct sim_node *n, const struct event_row *ev)
+{
+	const struct sim_place *p = n->places;
+
+	while (p && (p->job != ev->job || p->attempt + 1 != ev->attempt))
+		p = p->next;
+	return p != NULL;
+}
+
 static void check_keep(const struct event_row *ev, const struct cjob *j, const cJSON *nodes, int i)
 {
 	const struct known *k = &admin.keep[i];
@@ -247,7 +257,8 @@ static void check_keep(const struct event_row *ev, const struct cjob *j, const c
 		const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(p, "node"));
 
 		for (unsigned n = 0; n < sim->o.nodes; n++)
-			if (name && k->now.nodes >> n & 1 && strcmp(sim->nodes[n].name, name) == 0)
+			if (name && k->now.nodes >> n & 1 && strcmp(sim->nodes[n].name, name) == 0 &&
+			    !had_before(&sim->nodes[n], ev))
 				sim_bad("job %llu of queue %s was placed on %s, which is kept by %s",
 				        (unsigned long long)ev->job, j->r.queue, name, keeps[i]);
 	}

@@ -36,6 +36,7 @@ struct track {
 	uint64_t job;
 	struct past *newest;
 	char asked[32], begins[40]; /* as in the record; "" nothing */
+	int settled;                /* the job looks for nodes: another event of that wait changes nothing */
 	int must_hold, any;         /* a step was not found: held before it is placed; any: not known which */
 	UT_hash_handle hh;
 };
@@ -199,12 +200,15 @@ static void requeued(struct track *t, const cJSON *d)
 	t->must_hold = step && !attempt && !t->any;
 	if (attempt)
 		snprintf(want, sizeof want, "attempt:%u@%lld", attempt, (long long)step);
+	else if (t->settled && !*t->asked)
+		snprintf(want, sizeof want, "%s", t->begins);
 	else if (strcmp(t->asked, "start") != 0)
 		go_on(t, want);
 	if (!(step && t->any) && strcmp(got, want) != 0)
 		sim_bad("job %llu was asked to begin with \"%s\": it was settled \"%s\", not \"%s\"",
 		        (unsigned long long)t->job, t->asked, got, want);
 	snprintf(t->begins, sizeof t->begins, "%s", got);
+	t->settled = *got && strcmp(text_of(d, "status"), "recovering") == 0;
 	t->asked[0] = '\0';
 }
 
@@ -275,6 +279,7 @@ static void placed(struct track *t, uint32_t number, const cJSON *d)
 	check_orders(t, p);
 	t->newest = p;
 	t->begins[0] = t->asked[0] = '\0';
+	t->settled = 0;
 }
 
 static void left(struct track *t, uint32_t attempt, const cJSON *d)

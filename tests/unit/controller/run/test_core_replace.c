@@ -205,6 +205,42 @@ static void test_restart(void)
 	world_end_well(w);
 }
 
+/* What the next attempt begins with is settled when the search for others begins. */
+static void test_beginning(void)
+{
+	struct world *w = full_cluster(0);
+	char kind[] = "checkpoint", digest[] = "00aa", empty[] = "";
+	struct wm_artifact_report m = {.job = 1,
+	                               .attempt = 1,
+	                               .epoch = 1,
+	                               .kind = kind,
+	                               .digest = digest,
+	                               .uri = empty,
+	                               .files = 1,
+	                               .text = empty};
+
+	lose(w, "b");
+	for (size_t i = 0; i < 3; i++) {
+		const char node[] = {"acd"[i], '\0'};
+
+		world_rank(w, node, 1, 1, i ? (uint32_t)i + 1 : 0, PS_EXITED, 0, 9, "");
+		world_launch(w, node, 1, 1, LAUNCH_ENDED, 0, NULL);
+	}
+	world_msg(w, "a", 0, WM_ARTIFACT_REPORT, &m);
+	world_turn(w);
+	for (const char *node = "acd"; *node; node++)
+		world_launch(w, (char[]){*node, '\0'}, 1, 1, LAUNCH_CLEANED, 0, NULL);
+	is_str(job_find(w->core, 1)->r.begins, "attempt:1",
+	       "the next attempt is to go on where the first one stood");
+	pass(w, 5);
+	world_restart(w);
+	for (const char *node = "acde"; *node; node++)
+		up(w, *node);
+	is_str(nodes_of(w, 1), "aecd", "a new hearthd finds a node for it");
+	is_str(job_find(w->core, 1)->r.att->resumed_from, "attempt:1", "and it goes on there");
+	world_end_well(w);
+}
+
 static void test_drained(void)
 {
 	struct world *w = without_b(0);
@@ -277,6 +313,7 @@ int main(void)
 	test_in_place();
 	test_none_in_time();
 	test_restart();
+	test_beginning();
 	test_drained();
 	test_returned();
 	test_owner();
