@@ -21,6 +21,9 @@
 #define FOUND_MAX       16
 #define FAILURES_MAX    5
 #define MOMENT_MS       10000u
+#define REST            20
+#define REST_MS         200u
+#define REST_MAX_MS     30000u
 
 struct keep_watch {
 	struct agent_env *env;
@@ -231,10 +234,22 @@ static void tell_cut(struct keep_watch *k)
 	tell_warning(k, "checkpoint entries", text);
 }
 
+/* Judging a large folder takes time: one look in twenty times what it takes. The end of the launch waits for
+ * none. */
+static void rest_after(struct keep_watch *k, uint64_t spent_us)
+{
+	uint64_t rest_ms = spent_us * REST / 1000;
+
+	for (rest_ms = rest_ms < REST_MAX_MS ? rest_ms : REST_MAX_MS; rest_ms >= REST_MS; rest_ms -= REST_MS)
+		if (k->over || atomic_load(&k->hurry) || worker_pause(k->w, REST_MS) < 0)
+			return;
+}
+
 static int judge_listing(struct keep_watch *k, const struct listing *l, uint64_t *look_us, struct err *e)
 {
 	struct keep_found found[FOUND_MAX];
 	int over = k->over;
+	uint64_t spent_us;
 	size_t n;
 
 	if (ask_moment(k, e) < 0)
@@ -243,8 +258,13 @@ static int judge_listing(struct keep_watch *k, const struct listing *l, uint64_t
 	k->moment.over = over; /* the listing may be older than the end */
 	if (l->cut)
 		tell_cut(k);
+	spent_us = clock_boot_us(k->env->clock);
 	n = recognise(&k->memory, l, &k->moment, found, FOUND_MAX, look_us);
-	return secure_all(k, found, n, e);
+	spent_us = clock_boot_us(k->env->clock) - spent_us;
+	if (secure_all(k, found, n, e) < 0)
+		return -1;
+	rest_after(k, spent_us);
+	return 0;
 }
 
 /* One look. 1: it was the last one. */

@@ -448,7 +448,7 @@ static const struct {
 } pools[N_DATA_LINK_POOLS] = {
     [POOL_STAGING] = {"staging", {.threads = 64, .queue = 1024, .per_owner = 16}},
     [POOL_UPLOADS] = {"uploads", {.threads = 64, .queue = 1024, .per_owner = 16}},
-    [POOL_KEEPERS] = {"checkpoints", {.threads = 256, .queue = 1024}},
+    [POOL_KEEPERS] = {"checkpoints", {.threads = 256, .queue = 1024, .per_owner = 192}},
     [POOL_COPIES] = {"copies of checkpoints", {.threads = 16, .queue = 1024, .per_owner = 4}},
     /* A directory service that hangs keeps its threads; their number bounds what hangs. */
     [POOL_ACCOUNTS] = {"account look-ups", {.threads = 16, .queue = 1024, .wait_ms = 30000}},
