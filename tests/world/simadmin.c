@@ -324,18 +324,24 @@ static void check_members(const struct cjob *j)
 void sim_admin_placed(const struct event_row *ev)
 {
 	const struct cjob *j = sim->o.rules && sim->up ? job_find(sim->w->core, ev->job) : NULL;
+	const char *why;
 	cJSON *d;
+	int replaces;
 
 	if (!j)
 		return;
 	d = cJSON_Parse(ev->data);
+	why = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(d, "why"));
+	replaces =
+	    why && strncmp(why, "it kept its nodes", 17) == 0; /* and waits for no quota or budget (S-155) */
 	for (int i = 0; j->act && i < KEEPS; i++)
 		check_keep(ev, j, cJSON_GetObjectItemCaseSensitive(d, "nodes"), i);
 	cJSON_Delete(d);
-	for (int i = 0; j->r.gpus && i < QUEUES; i++) /* one without GPUs starts in a queue over its quota, too */
+	/* One without GPUs starts in a queue over its quota, too. */
+	for (int i = 0; j->r.gpus && !replaces && i < QUEUES; i++)
 		if (strcmp(queues[i], j->r.queue) == 0)
 			check_quota(i);
-	for (int i = 0; j->r.queue && i < BUDGETS; i++)
+	for (int i = 0; j->r.queue && !replaces && i < BUDGETS; i++)
 		check_budget(ev, j, i);
 	check_members(j);
 }
