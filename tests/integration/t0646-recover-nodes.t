@@ -14,7 +14,7 @@ fault_stopped() { recover_victim stopped 1 && chaos_inject stop-agent "$VICTIM" 
 recover_heal_stopped() { chaos_heal stop-agent "${RECOVER_VICTIM[stopped]}" long; }
 fault_frozen() { recover_victim frozen 0 && chaos_inject freeze "$VICTIM" long; }
 recover_heal_frozen() { chaos_heal freeze "${RECOVER_VICTIM[frozen]}" long; }
-recover_cause=' node host[0-9]+ was lost: no sign of life for 3.75 s; goes on from step [0-9]+ of attempt 1 elsewhere$'
+recover_cause=' node host[0-9]+ was lost: no sign of life for [0-9.]+ s; goes on from step [0-9]+ of attempt 1 elsewhere$'
 
 recover_up 12 || bail "no cluster"
 recover_rounds "power agent stopped frozen"

@@ -13,7 +13,7 @@ fault_drop() { recover_victim drop 1 && chaos_inject drop "$VICTIM" long; }
 recover_heal_drop() { chaos_heal drop "${RECOVER_VICTIM[drop]}" long; }
 fault_blink() { recover_victim blink 1 && chaos_inject cut "$VICTIM" && chaos_pause 2 && chaos_heal cut "$VICTIM"; }
 recover_attempts_blink=1
-recover_cause=' node host[0-9]+ was lost: no sign of life for 3.75 s; goes on from step [0-9]+ of attempt 1 elsewhere$'
+recover_cause=' node host[0-9]+ was lost: no sign of life for [0-9.]+ s; goes on from step [0-9]+ of attempt 1 elsewhere$'
 fenced() { # HOST JOB: it reports the end of its part; nothing of it is left there
 	is "$(chaos_procs "$1" | grep -E "^$1 [0-9]+ rank $2\.1 ")" "" "$1 has ended the ranks of job $2 itself, while it is cut off"
 }
