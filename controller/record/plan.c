@@ -235,7 +235,8 @@ static void plan_restart(const struct plan_in *in, struct retry_plan *out, enum 
 	out->action = action;
 	out->budget = budget;
 	out->step = action == PLAN_ROLLBACK ? in->target : in->newest;
-	if (budget == PLAN_CAPACITY || budget == PLAN_ATTEMPTS)
+	/* A wait mends no damaged checkpoint, and the next attempt begins with another one. */
+	if ((budget == PLAN_CAPACITY || budget == PLAN_ATTEMPTS) && !in->torn)
 		out->wait_s = backoff_s(stuck_since(&in->used, in->newest));
 	/* Nodes do not wait idle for longer than a replacement would be looked for. */
 	if (out->wait_s > in->keys.wait_s)

@@ -46,6 +46,7 @@ struct plan_in {
 	enum reason_class cls;
 	enum line_verdict verdict; /* of the line that named the cause; VERDICT_UNKNOWN: the class decides */
 	int own_limit;             /* other nodes would bring the same end: the job's own limit is full */
+	int torn;                  /* the checkpoint to begin with was damaged: an older one serves */
 	int ran;                   /* a rank ran in the attempt */
 	int64_t newest;            /* step of the newest checkpoint that can be used; -1 none */
 	int64_t target;            /* of a rollback: the checkpoint to return to; -1 none */

@@ -300,6 +300,7 @@ void recover_plan(struct core *c, struct cjob *j, const struct recover_cause *wh
 	struct plan_in in = {.cls = why->cls,
 	                     .verdict = why->verdict,
 	                     .own_limit = is_own_limit(j, why->cls),
+	                     .torn = why->cls == RC_STAGING && checkpoint_is_torn(j),
 	                     .ran = rec_any_rank_started(j->r.att),
 	                     .newest = newest ? newest->step : -1,
 	                     .now_us = now_real(c),

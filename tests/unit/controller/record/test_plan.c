@@ -176,6 +176,9 @@ static void test_backoff(void)
 	is_str(p.text, "goes on elsewhere from step 7", "the sentence names the step");
 	restarts(&in, 0, 1, &p);
 	is_str(p.text, "goes on elsewhere from step 7 after 10s", "and the back-off");
+	in.torn = 1;
+	restarts(&in, 0, 1, &p);
+	is_int(p.wait_s, 0, "a damaged checkpoint: no back-off");
 	in = usual("node_lost");
 	restarts(&in, 0, 4, &p);
 	is_str(plan_action_name(p.action), "elsewhere", "40 s are shorter than retry.wait_s");
