@@ -78,6 +78,7 @@ static struct point points[] = {
     {.name = "mistake.no_fence"},
     {.name = "mistake.no_switch"},
     {.name = "mistake.short_lease"},
+    {.name = "mistake.any_answer"},
     {.name = "mistake.no_resend"},
     {.name = "mistake.no_idempotency"},
     {.name = "mistake.no_wait"},

@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "common/base/fault.h"
 #include "common/base/lease_times.h"
 #include "common/base/log.h"
 #include "common/base/text.h"
@@ -162,7 +163,7 @@ void on_node_seen(struct core *c, const struct cnode *from, const struct wm_node
 	log_info("event=node_seen node=%s by=%s reach=%u", m->node, from->name, m->reach);
 	if (!n || !n->suspect_since_us || !was_asked(k, m->ask, from) || m->reach != SIGHT_ANSWERED)
 		return;
-	if (*n->boot_id && *m->boot_id && strcmp(n->boot_id, m->boot_id) != 0) {
+	if ((*n->boot_id && *m->boot_id && strcmp(n->boot_id, m->boot_id) != 0) || FAULT("mistake.any_answer")) {
 		text_add(&why, "the machine was restarted, its agent said to %s", from->name);
 		for (uint32_t i = 0; i < k->n; i++)
 			launch_over(c, n, k, i, why.at);

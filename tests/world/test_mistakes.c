@@ -29,6 +29,7 @@ static const struct {
     {"mistake.no_fence", "an agent that is cut off does not kill", 1u << SIM_F_CUT_ALL, "mistake.no_switch"},
     {"mistake.no_switch", "a rank outlives the lease when its agent is dead", 1u << SIM_F_AWAY, NULL},
     {"mistake.short_lease", "a node is called lost before its lease is over", 1u << SIM_F_CUT_ALL, NULL},
+    {"mistake.any_answer", "any answer of a suspect node ends its launches", 1u << SIM_F_CUT_CTL, NULL},
     {"mistake.no_resend", "reports are not sent again on a new connection", 1u << SIM_F_RESET, NULL},
     {"mistake.no_idempotency", "a key is forgotten", 0, NULL},
     {"mistake.no_wait", "a job does not wait for another", 0, NULL},

@@ -260,6 +260,38 @@ static void test_short_cut(void)
 	finish();
 }
 
+/* A frozen agent accepts connections and answers nobody; a frozen host does not even that. Both come back
+ * after the lease, with a launch that is not theirs any more. */
+static void test_late_return(uint8_t reach)
+{
+	struct sent *s;
+
+	begin(13 + reach);
+	for (int i = 0; i < 5; i++) {
+		uint64_t ask = asked("b");
+
+		if (ask)
+			says("b", ask, reach, "", 0, 0);
+		ok(!is_over(), "second %d of the silence: not over", 2 * i);
+		beats("bc", 2);
+	}
+	beats("bc", 3);
+	ok(is_over(), "over at the end of the lease");
+	is_int(node_find(w->core, "a")->r.state, NODE_LOST, "and the node is lost");
+	world_forget(w);
+	back();
+	s = world_sent(w, "a", WM_KILL);
+	ok(s && ((struct wm_kill *)s->msg)->job == job, "it comes back: what it has is killed");
+	if (s)
+		sent_free(s);
+	is_int(node_find(w->core, "a")->sched_usable, 0, "and it gets no work");
+	world_launch(w, "a", job, 1, LAUNCH_ENDED, RC_NODE_LOST, "");
+	world_launch(w, "a", job, 1, LAUNCH_CLEANED, RC_NONE, "");
+	world_turn(w);
+	is_int(node_find(w->core, "a")->sched_usable, 1, "until nothing is left of it");
+	finish();
+}
+
 int main(void)
 {
 	test_question();
@@ -271,5 +303,7 @@ int main(void)
 	test_old_agents();
 	test_hello();
 	test_short_cut();
+	test_late_return(SIGHT_SILENT);
+	test_late_return(SIGHT_AWAY);
 	return tap_done();
 }
