@@ -279,7 +279,7 @@ const struct ckpt *ckpt_newest(const struct job_rec *r, int64_t max_step, const 
 	for (uint32_t i = 0; i < n; i++)
 		names[i] = a->places[i].state == PLACE_LOST ? NULL : a->places[i].node;
 	while (c && (c->step > max_step || (c->step < 0 && max_step < INT64_MAX) ||
-	             !ckpt_usable(c, on ? on : &present, &why)))
+	             !ckpt_fits(r, c, on ? on : &present, &why)))
 		c = ckpt_before(r, c);
 	free(names);
 	return c;
@@ -521,19 +521,22 @@ static int is_wanted(const struct job_rec *r, const struct ckpt *c)
 uint32_t ckpt_surplus(const struct job_rec *r, uint32_t keep_last, int ends, uint32_t out[CKPT_MAX])
 {
 	const struct ckpt *begin = ends ? NULL : beginning(r);
+	const struct ckpt *last = NULL; /* that was kept */
 	uint32_t kept = 0, n = 0;
 
 	for (uint32_t i = r->ckpts ? r->ckpts->n : 0; i-- > 0;) {
 		const struct ckpt *c = &r->ckpts->v[i];
 		int good = ckpt_is_complete(c) && ckpt_is_verified(c) && !c->set_aside;
+		int next = !last || !ckpt_is_sibling(c, last);
 
-		if (good && kept < (keep_last ? keep_last : 1)) {
-			kept++;
+		if (good && (!next || kept < (keep_last ? keep_last : 1))) {
+			kept += (uint32_t)next;
+			last = c;
 			continue;
 		}
 		/* Before the newest verified one, others may still become it. */
-		if (is_gone(c) || c->pinned || c == begin || (!ends && is_wanted(r, c)) || (c->set_aside && !ends) ||
-		    (!kept && !c->set_aside))
+		if (is_gone(c) || c->pinned || c == begin || (begin && ckpt_is_sibling(c, begin)) ||
+		    (!ends && is_wanted(r, c)) || (c->set_aside && !ends) || (!kept && !c->set_aside))
 			continue;
 		out[n++] = c->number;
 	}

@@ -79,7 +79,11 @@ const struct ckpt *ckpt_before(const struct job_rec *r, const struct ckpt *c);
 int ckpt_gives(const struct ckpt *c, uint32_t part, uint32_t rank, uint32_t n);
 /* 1: an attempt on these nodes can begin with it; 0: why not. */
 int ckpt_usable(const struct ckpt *c, const struct ckpt_nodes *on, struct text *why);
-/* The newest candidate that is usable, with a step of at most max_step (INT64_MAX: any, also an unknown one).
+/* Files of one step (ckpt_files.c): an attempt that begins with one of them gets the others, too. */
+int ckpt_is_sibling(const struct ckpt *a, const struct ckpt *b);
+/* ckpt_usable, and no file is missing that the steps before it had; 0: why not. */
+int ckpt_fits(const struct job_rec *r, const struct ckpt *c, const struct ckpt_nodes *on, struct text *why);
+/* The newest candidate that fits, with a step of at most max_step (INT64_MAX: any, also an unknown one).
  * on NULL: the nodes of the present attempt, other nodes for those that are lost. */
 const struct ckpt *ckpt_newest(const struct job_rec *r, int64_t max_step, const struct ckpt_nodes *on);
 

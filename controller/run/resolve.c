@@ -195,10 +195,16 @@ static void give_parts(const struct left *l, struct strv *out)
 	}
 }
 
-static void give_checkpoint(const struct ckpt *k, uint64_t job, uint32_t attempt, struct beginning *out)
+static void give_checkpoint(const struct job_rec *r, const struct ckpt *k, const struct ckpt_nodes *on,
+                            uint32_t attempt, struct beginning *out)
 {
+	TEXT(why);
+
 	out->ckpt = ckpt_copy(k);
-	out->job = job;
+	for (uint32_t i = 0; i < r->ckpts->n && out->n_also < BEGIN_ALSO; i++)
+		if (ckpt_is_sibling(&r->ckpts->v[i], k) && ckpt_usable(&r->ckpts->v[i], on, &why))
+			out->also[out->n_also++] = ckpt_copy(&r->ckpts->v[i]);
+	out->job = r->id;
 	out->attempt = attempt;
 	out->step = k->step;
 }
@@ -213,7 +219,7 @@ static const struct ckpt *listed(const struct job_rec *r, int64_t step, const st
 		if (step >= 0 ? k->step != step : k->set_aside)
 			continue;
 		text_clear(why);
-		if (ckpt_usable(k, on, why))
+		if (ckpt_fits(r, k, on, why))
 			return k;
 	}
 	return NULL;
@@ -242,7 +248,7 @@ int resolve_resume(struct core *c, const struct job_spec *spec, const struct ckp
 		return err_wrap(e, "resume_from");
 	k = listed(&of->r, spec->resume_step, on, &why);
 	if (k) {
-		give_checkpoint(k, job, 0, out);
+		give_checkpoint(&of->r, k, on, 0, out);
 		return 0;
 	}
 	rc = spec->resume_step < 0 ? find_newest(c, job, UINT32_MAX, &l, e)
@@ -286,7 +292,7 @@ static const struct ckpt *choose_from(struct core *c, struct cjob *j, const stru
 	for (; k; k = ckpt_before(&j->r, k)) {
 		TEXT(why);
 
-		if (ckpt_usable(k, on, &why))
+		if (ckpt_fits(&j->r, k, on, &why))
 			return k;
 		if (!k->set_aside)
 			checkpoint_passed(c, j, k, why.at);
@@ -434,7 +440,7 @@ int begins_resolve(struct core *c, struct cjob *j, const struct job_spec *spec, 
 	named = ckpt_of(&j->r, attempt, step);
 	k = choose_from(c, j, named, on);
 	if (k) {
-		give_checkpoint(k, j->r.id, k->attempt, out);
+		give_checkpoint(&j->r, k, on, k->attempt, out);
 		return 0;
 	}
 	if (left_by(c, j, attempt, step, out, e) == 0)
@@ -456,15 +462,15 @@ int begins_again(struct core *c, struct cjob *j, const struct job_spec *spec, st
 	int64_t step;
 	int rc;
 
-	if (begins_parse(a->resumed_from, &attempt, &step) == 0) {
-		k = ckpt_of(&j->r, attempt, a->resumed_from_step);
-		if (!k)
-			return left_by(c, j, attempt, a->resumed_from_step, out, e);
-		give_checkpoint(k, j->r.id, attempt, out);
-		return 0;
-	}
 	present_nodes(a, &on, &names);
-	rc = resolve_resume(c, spec, &on, out, e);
+	if (begins_parse(a->resumed_from, &attempt, &step) < 0) {
+		rc = resolve_resume(c, spec, &on, out, e);
+	} else if (!(k = ckpt_of(&j->r, attempt, a->resumed_from_step))) {
+		rc = left_by(c, j, attempt, a->resumed_from_step, out, e);
+	} else {
+		give_checkpoint(&j->r, k, &on, attempt, out);
+		rc = 0;
+	}
 	free(names);
 	return rc;
 }

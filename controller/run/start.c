@@ -303,9 +303,13 @@ static void add_resume(struct wm_prepare *m, const struct active *act, uint32_t 
 	const struct beginning *b = &act->begin;
 	const struct ckpt *k = b->ckpt;
 
-	for (uint32_t i = 0; k && i < k->n_parts; i++)
-		if (ckpt_gives(k, i, rank, n))
-			add_part(m, b, &k->parts[i], node);
+	for (uint32_t f = 0; k && f <= b->n_also; f++) {
+		const struct ckpt *one = f ? b->also[f - 1] : k;
+
+		for (uint32_t i = 0; i < one->n_parts; i++)
+			if (ckpt_gives(one, i, rank, n))
+				add_part(m, b, &one->parts[i], node);
+	}
 	if (!k)
 		m->resume_from = xstrdup(b->parts.n ? b->parts.v[rank < b->parts.n ? rank : 0] : "");
 	m->resume_name = xstrdup(k ? k->name : "");

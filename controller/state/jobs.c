@@ -274,6 +274,8 @@ static void rsh_free(struct rsh *r)
 void beginning_fini(struct beginning *b)
 {
 	ckpt_free(b->ckpt);
+	for (uint32_t i = 0; i < b->n_also; i++)
+		ckpt_free(b->also[i]);
 	strv_fini(&b->parts);
 	*b = (struct beginning){.step = -1};
 }

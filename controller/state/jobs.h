@@ -41,8 +41,11 @@ struct loss_point {
 	uint64_t n; /* counts points; 0: none is here */
 };
 
-struct beginning {     /* of an attempt */
-	struct ckpt *ckpt; /* one of the list; a copy. NULL: parts */
+#define BEGIN_ALSO 7
+struct beginning {                 /* of an attempt */
+	struct ckpt *ckpt;             /* one of the list; a copy. NULL: parts */
+	struct ckpt *also[BEGIN_ALSO]; /* copies of others of its step (ckpt_files.c) */
+	uint32_t n_also;
 	uint64_t job;      /* whose checkpoint it is */
 	struct strv parts; /* a whole folder: digest or uri for each node rank */
 	uint32_t attempt;  /* that left it; 0: the specification names it, or nothing */

@@ -10,7 +10,7 @@ src=$CLUSTER/src seed=${HEARTH_SEED:-$RANDOM}
 mkdir -p "$src" && cp "$HEARTH_TOP_SRCDIR/tests/programs/saver.py" "$src"
 echo "# HEARTH_SEED=$seed"
 # Those that count when they are quiet pause longer between two saves.
-quiet='torch_save rank_files rank_overwrite hf_deepspeed hf_fsdp lightning_link lightning_folder lightning_v1 dcp_ranks'
+quiet='torch_save rank_files rank_overwrite hf_deepspeed hf_fsdp lightning_link lightning_folder lightning_v1 dcp_ranks two_files'
 python=python3
 /usr/bin/python3 -c 'import torch' 2>/dev/null && python=/usr/bin/python3 || { quiet=${quiet#* } && skip "torch.save" "needs torch for /usr/bin/python3"; }
 declare -A jobs
@@ -28,6 +28,7 @@ for kind in "${!jobs[@]}"; do
 	ok "$kind: that was not the beginning" test "$step" -gt 0
 	[ "$kind" != lightning_link ] || like "$(hearth logs "$job" --attempt 2)" "last\\.ckpt" "$kind: the link last.ckpt is there again"
 	[ "$kind" != rank_files ] || like "$(hearth logs "$job" --attempt 2)" "begins with .*rank0.pt.*rank1.pt" "$kind: the files of both ranks are there"
+	[ "$kind" != two_files ] || like "$(hearth logs "$job" --attempt 2)" "begins with .*model_$step.pt.*optim_$step.pt" "$kind: both files of the step are there"
 	hearth stop "$job" >/dev/null
 done
 done_testing

@@ -77,6 +77,13 @@ def named(step):
     write(TOP + "/model_%d.pt" % step, step)
 
 
+def two_files(step):
+    for name in ("model_%d.pt", "optim_%d.pt"):
+        write(TOP + "/" + name % step + ".tmp", step)
+        os.rename(TOP + "/" + name % step + ".tmp", TOP + "/" + name % step)
+        time.sleep(0.7)
+
+
 def big(step):
     """A large file; the one before is removed at once."""
     data = b"".join(content(step, str(i)) for i in range(30))
@@ -210,7 +217,7 @@ def dcp(step):
 
 SAVERS = {
     f.__name__: f
-    for f in (overwrite, torch_save, rename, named, big, rank_files, rank_overwrite, hearth, hf_trainer, hf_deepspeed, hf_fsdp)
+    for f in (overwrite, torch_save, rename, named, big, two_files, rank_files, rank_overwrite, hearth, hf_trainer, hf_deepspeed, hf_fsdp)
     + (lightning, lightning_link, lightning_folder, lightning_v1, deepspeed, megatron, megatron_dcp, dcp, dcp_ranks)
 }
 
@@ -263,6 +270,8 @@ def main():
     RANKS = a.ranks
     if a.check:
         sys.exit(check(a.check))
+    if a.convention == "torch_save":
+        __import__("torch")  # takes seconds, which do not count
     if a.seed is not None and os.environ.get("HEARTH_ATTEMPT", "1") == "1":
         delay = a.kill_after + random.Random(a.seed).random()
         threading.Timer(delay, os.kill, (os.getpid(), signal.SIGKILL)).start()

@@ -224,6 +224,39 @@ static const char *surplus(uint32_t keep, int ends)
 	return text;
 }
 
+static void file(uint32_t number, int step, const char *name, const char *state)
+{
+	char *text = xasprintf("{\"number\":%u,\"step\":%d,\"name\":\"%s\",\"format\":\"rename\",\"node\":\"a\","
+	                       "\"node_rank\":0,\"seq\":%u,\"state\":\"%s\"}",
+	                       number, step, name, number, state);
+
+	post(EV_CHECKPOINT, 1, text);
+	free(text);
+}
+
+static void test_files(void)
+{
+	begin();
+	place(1, "", A);
+	file(1, 10, "model_10.pt", "verified");
+	is_int(newest(INT64_MAX), 10, "the first file of the first step");
+	file(2, 10, "optim_10.pt", "verified");
+	ok(ckpt_is_sibling(&r.ckpts->v[0], &r.ckpts->v[1]), "two files of one step belong together");
+	file(3, 20, "model_20.pt", "verified");
+	is_int(newest(INT64_MAX), 10, "the next step lacks a file: it was killed between the two");
+	file(4, 20, "optim_20.pt", "verified");
+	is_int(newest(INT64_MAX), 20, "with both an attempt may begin with it");
+	file(5, 20, "best_20.pt", "verified");
+	file(6, 30, "model_30.pt", "verified");
+	file(7, 30, "optim_30.pt", "verified");
+	is_int(newest(INT64_MAX), 30, "a file that only one of two steps had is not missing");
+	is_str(surplus(2, 0), "1 2", "keep_last counts steps");
+	file(8, 40, "model_40.pt", "verified");
+	file(9, 40, "optim_40.pt", "torn");
+	is_int(newest(INT64_MAX), 30, "a step with a torn file is passed over");
+	ok(!ckpt_is_sibling(&r.ckpts->v[0], &r.ckpts->v[2]), "files of two steps do not belong together");
+}
+
 static void test_retention(void)
 {
 	begin();
@@ -291,6 +324,7 @@ int main(void)
 {
 	test_parts();
 	test_first();
+	test_files();
 	test_lineage();
 	test_lost();
 	test_places();

@@ -1,0 +1,100 @@
+/*
+ * ckpt_files: several files of one step, such as model_10.pt and optim_10.pt. Each is a checkpoint of its
+ * own, for a program may also write best_10.pt now and then. An attempt begins with all of one step.
+ *
+ * A program may be killed between two of them. So a step lacks a file when the two steps before it had one of
+ * that form: its name without digits.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/text.h"
+#include "common/base/xalloc.h"
+#include "controller/record/ckpt.h"
+#include "controller/record/rec.h"
+
+#define STEPS_BEFORE 2
+
+static int is_file(const struct ckpt *c)
+{
+	return c->step >= 0 && (strcmp(c->format, "plain") == 0 || strcmp(c->format, "rename") == 0 ||
+	                        strcmp(c->format, "overwrite") == 0);
+}
+
+static int is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+/* Two names that differ in their digits alone. */
+static int same_form(const char *a, const char *b)
+{
+	for (;; a++, b++) {
+		while (is_digit(*a))
+			a++;
+		while (is_digit(*b))
+			b++;
+		if (*a != *b)
+			return 0;
+		if (!*a)
+			return 1;
+	}
+}
+
+int ckpt_is_sibling(const struct ckpt *a, const struct ckpt *b)
+{
+	return a != b && is_file(a) && is_file(b) && a->attempt == b->attempt && a->step == b->step &&
+	       strcmp(a->name, b->name) != 0;
+}
+
+/* The step of c has a file of that form. whole: a complete one. */
+static int has_form(const struct job_rec *r, const struct ckpt *c, const char *name, int whole)
+{
+	for (uint32_t i = 0; i < r->ckpts->n; i++) {
+		const struct ckpt *k = &r->ckpts->v[i];
+
+		if (ckpt_is_sibling(k, c) && same_form(k->name, name) && (!whole || ckpt_is_complete(k)))
+			return 1;
+	}
+	return same_form(c->name, name);
+}
+
+/* The newest one of an earlier step than c's, in its form; NULL none. */
+static const struct ckpt *step_before(const struct job_rec *r, const struct ckpt *c)
+{
+	for (uint32_t i = (uint32_t)(c - r->ckpts->v); i-- > 0;) {
+		const struct ckpt *k = &r->ckpts->v[i];
+
+		if (k->attempt == c->attempt && is_file(k) && k->step < c->step && same_form(k->name, c->name))
+			return k;
+	}
+	return NULL;
+}
+
+static const struct ckpt *lacking(const struct job_rec *r, const struct ckpt *c)
+{
+	const struct ckpt *before[STEPS_BEFORE];
+	size_t n = 0;
+
+	for (const struct ckpt *k = c; n < STEPS_BEFORE && (k = step_before(r, k));)
+		before[n++] = k;
+	for (uint32_t i = 0; n && i < r->ckpts->n; i++) {
+		const struct ckpt *k = &r->ckpts->v[i];
+
+		if (ckpt_is_sibling(k, before[0]) && !has_form(r, c, k->name, 1) &&
+		    (n == 1 || has_form(r, before[1], k->name, 0)))
+			return k;
+	}
+	return NULL;
+}
+
+int ckpt_fits(const struct job_rec *r, const struct ckpt *c, const struct ckpt_nodes *on, struct text *why)
+{
+	const struct ckpt *lacks = is_file(c) && !c->set_aside ? lacking(r, c) : NULL;
+
+	if (!ckpt_usable(c, on, why))
+		return 0;
+	if (lacks)
+		text_add(why, "it lacks a file such as %.200s, which the steps before it had", lacks->name);
+	return !lacks;
+}
