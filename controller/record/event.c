@@ -321,7 +321,7 @@ static int apply_ended(struct ctx *c)
 		c->r->halved = 1;
 	c->r->ended_us = c->at_us;
 	c->r->exit_code = (int32_t)data_number(c, "exit_code", -1);
-	rec_set(&c->r->begins, NULL);
+	rec_set(&c->r->begins, data_text(c, "begins"));
 	rec_set(&c->r->reason, data_text(c, "reason"));
 	return 0;
 }

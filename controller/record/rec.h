@@ -86,7 +86,8 @@ struct job_rec {
 	uint8_t halved;   /* of a member: successive halving wants it stopped */
 	char *rungs;      /* of a member: its values at the comparisons of successive halving, parted by blanks */
 	/* Start of the next attempt: NULL as in the specification; "attempt:2@1200" or "attempt:2", the outputs
-	 * of an earlier attempt. While a user wants a requeue: NULL at the newest step, "start", "step:1200". */
+	 * of an earlier attempt. After the end: the newest checkpoint of its last attempts. While a user wants
+	 * a requeue: NULL at the newest step, "start", "step:1200". */
 	char *begins;
 	/* Sum over ended attempts of the time from the first rank's start to the outcome; start of the present
 	 * one. 0 for an array, which has its own start and end. */

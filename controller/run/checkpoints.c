@@ -228,23 +228,34 @@ void checkpoint_passed(struct core *c, struct cjob *j, const struct ckpt *k, con
 	job_post(c, j, EV_CHECKPOINT_PASSED, d);
 }
 
-void checkpoint_not_restored(struct core *c, struct cjob *j, const char *node, const char *text)
+/* Returns what the present attempt begins with, and the job whose checkpoint it is; NULL none. That job may
+ * have ended: a damaged copy is a fact about files, so its table says so, too. */
+static const struct ckpt *begun_with(struct core *c, struct cjob *j, struct cjob **of)
 {
 	const struct beginning *b = &j->act->begin;
-	const struct ckpt *k = b->ckpt && b->job == j->r.id ? ckpt_find(&j->r, b->ckpt->number) : NULL;
+	struct err e;
+
+	*of = !b->ckpt ? NULL : b->job == j->r.id ? j : job_get(c, b->job, &e);
+	return *of ? ckpt_find(&(*of)->r, b->ckpt->number) : NULL;
+}
+
+void checkpoint_not_restored(struct core *c, struct cjob *j, const char *node, const char *text)
+{
+	struct cjob *of;
+	const struct ckpt *k = begun_with(c, j, &of);
 	char *why;
 
 	if (!k)
 		return;
 	why = xasprintf("node %s could not restore it: %.900s", node, text);
-	checkpoint_torn(c, j, k->number, why);
+	checkpoint_torn(c, of, k->number, why);
 	free(why);
 }
 
-int checkpoint_is_torn(const struct cjob *j)
+int checkpoint_is_torn(struct core *c, struct cjob *j)
 {
-	const struct beginning *b = &j->act->begin;
-	const struct ckpt *k = b->ckpt && b->job == j->r.id ? ckpt_find(&j->r, b->ckpt->number) : NULL;
+	struct cjob *of;
+	const struct ckpt *k = begun_with(c, j, &of);
 
 	for (uint32_t i = 0; k && i < k->n_parts; i++)
 		if (k->parts[i].state == CKPT_TORN)

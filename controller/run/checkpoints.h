@@ -24,7 +24,7 @@ void checkpoint_retain(struct core *c, struct cjob *j, int ends);
 /* Sends the node of that place the copies that it may remove, if there are any. */
 void checkpoint_drop(struct core *c, struct cjob *j, uint32_t place, const struct cnode *n);
 /* 1: a node could not restore what the present attempt begins with; an older one can be tried. */
-int checkpoint_is_torn(const struct cjob *j);
+int checkpoint_is_torn(struct core *c, struct cjob *j);
 /* Notes a loss that a program reported; step -1: none. */
 void checkpoint_loss(struct active *a, int64_t step, double value);
 

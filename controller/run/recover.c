@@ -94,12 +94,12 @@ static int is_node_to_blame(const struct attempt_rec *a)
 
 /* Returns 1 when other nodes would bring the same end: the job reached a limit that its specification has, or
  * its inputs arrived steadily and yet too late (prepare_limit). */
-static int is_own_limit(const struct cjob *j, enum reason_class cls)
+static int is_own_limit(struct core *c, struct cjob *j, enum reason_class cls)
 {
 	const struct job_spec *s = j->act->spec;
 
 	if (cls == RC_STAGING)
-		return !rec_launched(j->r.att) && !is_node_to_blame(j->r.att) && !checkpoint_is_torn(j);
+		return !rec_launched(j->r.att) && !is_node_to_blame(j->r.att) && !checkpoint_is_torn(c, j);
 	return (cls == RC_OOM && s->memory_bytes) || (cls == RC_DISK && s->disk_bytes && rec_limited(j->r.att));
 }
 
@@ -299,8 +299,8 @@ void recover_plan(struct core *c, struct cjob *j, const struct recover_cause *wh
 	struct fault fault;
 	struct plan_in in = {.cls = why->cls,
 	                     .verdict = why->verdict,
-	                     .own_limit = is_own_limit(j, why->cls),
-	                     .torn = why->cls == RC_STAGING && checkpoint_is_torn(j),
+	                     .own_limit = is_own_limit(c, j, why->cls),
+	                     .torn = why->cls == RC_STAGING && checkpoint_is_torn(c, j),
 	                     .ran = rec_any_rank_started(j->r.att),
 	                     .newest = newest ? newest->step : -1,
 	                     .now_us = now_real(c),

@@ -209,6 +209,24 @@ static void give_checkpoint(const struct job_rec *r, const struct ckpt *k, const
 	out->step = k->step;
 }
 
+/* Returns the newest checkpoint that can be used of the line in which an ended job ended: what earlier lines
+ * left was given up by a requeue. NULL none, or the job's record does not say. */
+static const struct ckpt *ended_line(const struct job_rec *r, const struct ckpt_nodes *on, struct text *why)
+{
+	const struct ckpt *k = NULL;
+	uint32_t attempt;
+	int64_t step;
+
+	if (job_ended(r->status) && begins_parse(r->begins, &attempt, &step) == 0)
+		k = ckpt_of(r, attempt, step);
+	for (; k; k = ckpt_before(r, k)) {
+		text_clear(why);
+		if (ckpt_usable(k, on, why))
+			return k;
+	}
+	return NULL;
+}
+
 /* Returns the newest checkpoint in a job's list that can be used, of that step if step >= 0; NULL none. */
 static const struct ckpt *listed(const struct job_rec *r, int64_t step, const struct ckpt_nodes *on,
                                  struct text *why)
@@ -246,7 +264,9 @@ int resolve_resume(struct core *c, const struct job_spec *spec, const struct ckp
 	if (parse_ref(spec->resume_job, "checkpoint", &job, kind, sizeof(kind), e) < 0 ||
 	    !(of = job_get(c, job, e)))
 		return err_wrap(e, "resume_from");
-	k = listed(&of->r, spec->resume_step, on, &why);
+	k = spec->resume_step < 0 ? ended_line(&of->r, on, &why) : NULL;
+	if (!k)
+		k = listed(&of->r, spec->resume_step, on, &why);
 	if (k) {
 		give_checkpoint(&of->r, k, on, 0, out);
 		return 0;

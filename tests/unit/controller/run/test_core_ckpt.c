@@ -491,6 +491,43 @@ static void test_retry(void)
 	world_end_well(w);
 }
 
+/* An ended job is retried from the line in which it ended; a damaged copy is passed over from then on. */
+static void test_retry_line(void)
+{
+	uint64_t id, next;
+	struct world *w = make(11, &id);
+
+	for (int64_t step = 10; step <= 30; step += 10) {
+		verified(w, id, "a", 1, (uint64_t)step, step, "file:///s/a");
+		verified(w, id, "b", 1, (uint64_t)step, step, "file:///s/b");
+	}
+	requeue(w, id, 1, "{\"from_step\": 20}");
+	start(w, id, 2);
+	world_request(w, REQ_STOP, id, NULL, "{}");
+	finish(w, id, 2);
+	is_str(world_status(w, id), "stopped", "a job ends that went back to step 20");
+	world_restart(w);
+	world_agent_up(w, "a", 1, 4);
+	world_agent_up(w, "b", 1, 4);
+	world_forget(w);
+	next = retry(w, id, -1);
+	begins(w, "a", "20 step-20 1.1 file:///s/a", "its retry begins there, also after a restart of hearthd");
+	world_forget(w);
+	world_msg(w, "b", 0, WM_LAUNCH_REPORT,
+	          &(struct wm_launch_report){.job = next,
+	                                     .attempt = 1,
+	                                     .epoch = 1,
+	                                     .state = LAUNCH_FAILED,
+	                                     .cls = RC_STAGING,
+	                                     .phase = (char *)(uintptr_t)LAUNCH_PHASE_RESTORE,
+	                                     .text = (char *)(uintptr_t) "the copy differs"});
+	world_turn(w);
+	for (int i = 0; i < 2; i++)
+		world_launch(w, i ? "b" : "a", next, 1, LAUNCH_CLEANED, 0, NULL);
+	begins(w, "b", "10 step-10 1.1 file:///s/b", "an older one follows when it cannot be restored");
+	world_end_well(w);
+}
+
 static void test_retry_refused(void)
 {
 	uint64_t id;
@@ -516,6 +553,7 @@ int main(void)
 	test_refused();
 	test_bound();
 	test_retry();
+	test_retry_line();
 	test_retry_refused();
 	return tap_done();
 }
