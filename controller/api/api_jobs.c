@@ -56,27 +56,27 @@ static int check_status(const char *status, struct err *e)
 	    status, nearest ? "; did you mean " : "", nearest ? nearest : "");
 }
 
-static int is_queued(const cJSON *job)
+static int is_waiting(const cJSON *job)
 {
 	const char *status = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(job, "status"));
 
-	return status && strcmp(status, "queued") == 0;
+	return status && (strcmp(status, "queued") == 0 || strcmp(status, "recovering") == 0);
 }
 
-static int is_any_queued(const cJSON *body)
+static int is_any_waiting(const cJSON *body)
 {
 	const cJSON *j;
-	int waiting = is_queued(body);
+	int waiting = is_waiting(body);
 
 	cJSON_ArrayForEach (j, cJSON_GetObjectItemCaseSensitive(body, "jobs"))
-		waiting |= is_queued(j);
+		waiting |= is_waiting(j);
 	return waiting;
 }
 
 /* Only the state thread knows why a job waits: it completes an answer with waiting jobs. */
 static void answer_waiting(struct call *c, struct io *io, cJSON *body)
 {
-	if (is_any_queued(body))
+	if (is_any_waiting(body))
 		ask_send(c, io, ask_new(c, REQ_BRIEF, body));
 	else
 		call_json(c, 200, body);
@@ -105,7 +105,7 @@ static cJSON *search_jobs(struct store_reader *r, void *arg, struct err *e)
 static int has_waiting(const cJSON *list, void *arg)
 {
 	(void)arg;
-	return is_any_queued(list);
+	return is_any_waiting(list);
 }
 
 static void ask_reasons(struct call *c, struct io *io, cJSON *list, void *arg)

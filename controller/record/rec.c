@@ -424,17 +424,23 @@ int rec_is_followed(const struct attempt_rec *a)
 	       plan_goes_on(rec_plan_action(a));
 }
 
+/* 1: from the outcome until its end the attempt holds places that are clean. */
+static int may_keep(const struct job_rec *r)
+{
+	return r->status == JOB_RECOVERING && rec_is_followed(r->att) && rec_plan_action(r->att) != PLAN_QUEUE;
+}
+
 int rec_keeps_nodes(const struct job_rec *r)
 {
 	const struct attempt_rec *a = r->att;
 
-	if (r->status != JOB_RECOVERING || r->wanted != WANT_NOTHING)
+	if (r->wanted != WANT_NOTHING)
 		return 0;
 	/* A job whose old ranks may still run somewhere waits for a person. */
 	for (uint32_t i = 0; i < a->n_places; i++)
 		if (a->places[i].unconfirmed && rec_launched(a))
 			return 0;
-	return rec_is_followed(a) && rec_plan_action(a) != PLAN_QUEUE;
+	return may_keep(r);
 }
 
 int rec_holds(const struct job_rec *r, const struct place_rec *p)
@@ -443,7 +449,7 @@ int rec_holds(const struct job_rec *r, const struct place_rec *p)
 		return r->status == JOB_RECOVERING && p->kept;
 	/* Whether it is kept is not known before the outcome. */
 	return p->state < PLACE_CLEANED ||
-	       (p->state == PLACE_CLEANED && (r->att->outcome == OUT_NONE || rec_keeps_nodes(r)));
+	       (p->state == PLACE_CLEANED && (r->att->outcome == OUT_NONE || may_keep(r)));
 }
 
 /* ---- questions ------------------------------------------------------------------------------- */

@@ -2,7 +2,8 @@
  * brief: adds short reasons for waiting jobs to an answer that an I/O thread has read from the store.
  *
  * A job with a reason on record (it waits for another job) keeps it. A reason for its return to the queue is
- * replaced, because it is past. One call of the scheduler serves all jobs of a page.
+ * replaced, because it is past. A job between two attempts keeps its reason behind what it waits for. One
+ * call of the scheduler serves all jobs of a page.
  */
 #include "controller/requests/requests.h"
 
@@ -23,6 +24,8 @@ static int wants_one(const cJSON *job, uint64_t *id)
 	const cJSON *v = cJSON_GetObjectItemCaseSensitive(job, "id");
 
 	*id = cJSON_IsNumber(v) ? (uint64_t)v->valuedouble : 0;
+	if (*id && status && strcmp(status, "recovering") == 0)
+		return 1;
 	return *id && status && strcmp(status, "queued") == 0 &&
 	       (!reason || !*reason || strncmp(reason, "requeued", 8) == 0 ||
 	        strncmp(reason, "attempt ", 8) == 0);
@@ -31,8 +34,13 @@ static int wants_one(const cJSON *job, uint64_t *id)
 /* Returns what the job waits for now; a job that has run before says so, too. */
 static cJSON *brief_reason(const cJSON *job, const char *text)
 {
-	const char *reason = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(job, "reason"));
-	char *both = xasprintf("%s%s", text, reason && *reason ? "; it was sent back to the queue" : "");
+	const char *status = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(job, "status")),
+	           *reason = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(job, "reason"));
+	int queued = strcmp(status, "queued") == 0, had = reason && *reason;
+	char *both = xasprintf("%s%s%s", text, had ? "; " : "",
+	                       !had     ? ""
+	                       : queued ? "it was sent back to the queue"
+	                                : reason);
 	cJSON *out = cJSON_CreateString(both);
 
 	free(both);
