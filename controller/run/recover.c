@@ -519,7 +519,7 @@ static const char *asked_beginning(const struct cjob *j)
 static void requeue_job(struct core *c, struct cjob *j, const struct job_spec *spec)
 {
 	const struct attempt_rec *a = j->r.att;
-	const char *open = NULL;
+	const char *open = NULL, *asked = asked_beginning(j);
 	char bytes[2 * TEXT_SIZE], *begins;
 	struct text reason = text_on(bytes, sizeof(bytes));
 	cJSON *d = cJSON_CreateObject();
@@ -527,7 +527,7 @@ static void requeue_job(struct core *c, struct cjob *j, const struct job_spec *s
 	int lost, replaces;
 
 	recover_set_aside(c, j);
-	lost = begins_settle(c, j, asked_beginning(j), &begins, &why) < 0 && !FAULT("mistake.no_hold");
+	lost = begins_settle(c, j, asked, &begins, &why) < 0 && !FAULT("mistake.no_hold");
 
 	/* A release without another choice loses nothing. */
 	if (lost && begins_settle(c, j, NULL, &begins, &other) < 0)
@@ -538,10 +538,12 @@ static void requeue_job(struct core *c, struct cjob *j, const struct job_spec *s
 		if (a->places[i].unconfirmed && rec_launched(a))
 			open = a->places[i].node;
 	json_add_str(d, "reason", reason.at);
+	replaces = !open && !lost && (rec_keeps_nodes(&j->r) || replace_kept(a));
 	if (begins)
 		json_add_str(d, "begins", begins);
+	else if (replaces && asked && strcmp(asked, "start") == 0) /* a new hearthd settles it again */
+		json_add_str(d, "begins", asked);
 	free(begins);
-	replaces = !open && !lost && (rec_keeps_nodes(&j->r) || replace_kept(a));
 	if (replaces) {
 		json_add_str(d, "status", state_name(STATE_JOB, JOB_RECOVERING));
 		replace_add_kept(c, j, d);

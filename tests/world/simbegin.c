@@ -192,7 +192,7 @@ static const char *text_of(const cJSON *d, const char *key)
 
 static void requeued(struct track *t, const cJSON *d)
 {
-	const char *got = text_of(d, "begins");
+	const char *begins = text_of(d, "begins"), *got = strcmp(begins, "start") == 0 ? "" : begins;
 	char want[40] = "";
 	int64_t step = strncmp(t->asked, "step:", 5) == 0 ? atoll(t->asked + 5) : 0;
 	uint32_t attempt = step ? find_step(t, step, &t->any) : 0;
@@ -208,7 +208,7 @@ static void requeued(struct track *t, const cJSON *d)
 		sim_bad("job %llu was asked to begin with \"%s\": it was settled \"%s\", not \"%s\"",
 		        (unsigned long long)t->job, t->asked, got, want);
 	snprintf(t->begins, sizeof t->begins, "%s", got);
-	t->settled = *got && strcmp(text_of(d, "status"), "recovering") == 0;
+	t->settled = strcmp(text_of(d, "status"), "recovering") == 0;
 	t->asked[0] = '\0';
 }
 

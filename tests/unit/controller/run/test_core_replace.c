@@ -206,7 +206,7 @@ static void test_restart(void)
 }
 
 /* What the next attempt begins with is settled when the search for others begins. */
-static void test_beginning(void)
+static void test_beginning(int from_start)
 {
 	struct world *w = full_cluster(0);
 	char kind[] = "checkpoint", digest[] = "00aa", empty[] = "";
@@ -232,12 +232,15 @@ static void test_beginning(void)
 		world_launch(w, (char[]){*node, '\0'}, 1, 1, LAUNCH_CLEANED, 0, NULL);
 	is_str(job_find(w->core, 1)->r.begins, "attempt:1",
 	       "the next attempt is to go on where the first one stood");
+	if (from_start)
+		world_request(w, REQ_REQUEUE, 1, NULL, "{\"from_start\": true}");
 	pass(w, 5);
 	world_restart(w);
 	for (const char *node = "acde"; *node; node++)
 		up(w, *node);
 	is_str(nodes_of(w, 1), "aecd", "a new hearthd finds a node for it");
-	is_str(job_find(w->core, 1)->r.att->resumed_from, "attempt:1", "and it goes on there");
+	is_str(job_find(w->core, 1)->r.att->resumed_from, from_start ? NULL : "attempt:1",
+	       from_start ? "and it begins from the start, as its owner asked" : "and it goes on there");
 	world_end_well(w);
 }
 
@@ -313,7 +316,8 @@ int main(void)
 	test_in_place();
 	test_none_in_time();
 	test_restart();
-	test_beginning();
+	test_beginning(0);
+	test_beginning(1);
 	test_drained();
 	test_returned();
 	test_owner();
