@@ -518,10 +518,22 @@ static int is_wanted(const struct job_rec *r, const struct ckpt *c)
 	       c->step >= 0 && (uint64_t)c->step == step;
 }
 
-uint32_t ckpt_surplus(const struct job_rec *r, uint32_t keep_last, int ends, uint32_t out[CKPT_MAX])
+/* Returns 1 when a rollback may need it: the newest of a stretch of `margin` steps, at most two stretches
+ * behind the newest one. last: the one that was kept before it. */
+static int is_return(const struct ckpt *c, const struct ckpt *newest, const struct ckpt *last,
+                     uint64_t margin)
+{
+	uint64_t step = (uint64_t)c->step;
+
+	return margin && newest && c->step >= 0 && last->step > c->step && newest->step >= last->step &&
+	       step + 2 * margin >= (uint64_t)newest->step && step / margin < (uint64_t)last->step / margin;
+}
+
+uint32_t ckpt_surplus(const struct job_rec *r, uint32_t keep_last, uint64_t margin, int ends,
+                      uint32_t out[CKPT_MAX])
 {
 	const struct ckpt *begin = ends ? NULL : beginning(r);
-	const struct ckpt *last = NULL; /* that was kept */
+	const struct ckpt *last = NULL, *newest = NULL; /* that were kept */
 	uint32_t kept = 0, n = 0;
 
 	for (uint32_t i = r->ckpts ? r->ckpts->n : 0; i-- > 0;) {
@@ -531,6 +543,11 @@ uint32_t ckpt_surplus(const struct job_rec *r, uint32_t keep_last, int ends, uin
 
 		if (good && (!next || kept < (keep_last ? keep_last : 1))) {
 			kept += (uint32_t)next;
+			newest = newest ? newest : c;
+			last = c;
+			continue;
+		}
+		if (good && !ends && is_return(c, newest, last, margin)) {
 			last = c;
 			continue;
 		}

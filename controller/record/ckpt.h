@@ -102,8 +102,10 @@ void ckpt_node_lost(struct job_rec *r, const char *node);
 
 /* ---- retention ------------------------------------------------------------------------------- */
 
-/* Numbers of those that are no longer needed, at most CKPT_MAX. ends: the job ends. */
-uint32_t ckpt_surplus(const struct job_rec *r, uint32_t keep_last, int ends, uint32_t out[CKPT_MAX]);
+/* Numbers of those that are no longer needed, at most CKPT_MAX. margin: distance of a rollback in steps, 0:
+ * none is made. ends: the job ends. */
+uint32_t ckpt_surplus(const struct job_rec *r, uint32_t keep_last, uint64_t margin, int ends,
+                      uint32_t out[CKPT_MAX]);
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 

@@ -216,12 +216,43 @@ static void test_match(void)
 static const char *surplus(uint32_t keep, int ends)
 {
 	static char text[200];
-	uint32_t v[CKPT_MAX], n = ckpt_surplus(&r, keep, ends, v);
+	uint32_t v[CKPT_MAX], n = ckpt_surplus(&r, keep, 0, ends, v);
 
 	text[0] = '\0';
 	for (uint32_t i = n; i-- > 0;)
 		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%u", *text ? " " : "", v[i]);
 	return text;
+}
+
+/* A job that saves each 10 steps has something to go back to 100 steps at any time, with few copies. */
+static void test_returns(void)
+{
+	unsigned bad = 0, most = 0;
+
+	format = "rename";
+	begin();
+	place(1, "", A);
+	for (uint32_t i = 1; i <= 60; i++) {
+		uint32_t v[CKPT_MAX], n;
+		int to, now = (int)i * 10;
+
+		part(i, 1, now, "a", 0, "verified", 0);
+		n = ckpt_surplus(&r, 3, 100, 0, v);
+		for (uint32_t k = 0; k < n; k++) {
+			char *text = xasprintf("{\"number\":%u,\"state\":\"gone\"}", v[k]);
+
+			post(EV_CHECKPOINT_CHANGED, 0, text);
+			free(text);
+		}
+		n = 0;
+		for (uint32_t k = 0; k < r.ckpts->n; k++)
+			n += ckpt_is_verified(&r.ckpts->v[k]) != 0;
+		most = n > most ? n : most;
+		to = newest(now + 1 - 100);
+		bad += now > 200 && (to < 0 || now + 1 - to > 220);
+	}
+	is_int(bad, 0, "a checkpoint 100 to 220 steps before the newest one is always left");
+	ok(most <= 6, "with 3 copies more at most (%u)", most);
 }
 
 static void file(uint32_t number, int step, const char *name, const char *state)
@@ -329,6 +360,7 @@ int main(void)
 	test_lost();
 	test_places();
 	test_match();
+	test_returns();
 	test_retention();
 	test_bound();
 	test_refused();
