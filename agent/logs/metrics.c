@@ -11,7 +11,8 @@
 #include "common/base/json.h"
 #include "common/base/log.h"
 
-#define NUMBER_MAX 64
+#define NUMBER_MAX   64
+#define RULE_EACH_US 1000000
 
 struct one_pattern {
 	char *name, *text;
@@ -19,6 +20,8 @@ struct one_pattern {
 	uint64_t steps;
 	unsigned gave_up;
 	int is_step, off;
+	int is_rule;      /* a line that it matches counts, without a number */
+	uint64_t seen_us; /* of a rule: the last line that it matched */
 };
 struct metric_set {
 	struct one_pattern *v;
@@ -30,19 +33,32 @@ struct metric_set {
 /* ---- patterns --------------------------------------------------------------------------------------------
  */
 
+static int has_pattern(const struct job_spec *spec)
+{
+	for (size_t i = 0; i < spec->n_rules; i++)
+		if (spec->rules[i].pattern)
+			return 1;
+	return 0;
+}
+
 struct metric_set *metric_set_create(const struct job_spec *spec)
 {
 	struct metric_set *s;
 
-	if (!spec || !spec->n_metrics)
+	if (!spec || (!spec->n_metrics && !has_pattern(spec)))
 		return NULL;
 	s = xcalloc(1, sizeof(*s));
 	s->n = spec->n_metrics;
-	s->v = xcalloc(s->n, sizeof(*s->v));
+	s->v = xcalloc(s->n + spec->n_rules, sizeof(*s->v));
 	for (size_t i = 0; i < s->n; i++)
 		s->v[i] = (struct one_pattern){.name = xstrdup(spec->metrics[i].name),
 		                               .text = xstrdup(spec->metrics[i].regex),
 		                               .is_step = strcmp(spec->metrics[i].name, "step") == 0};
+	for (size_t i = 0; i < spec->n_rules; i++)
+		if (spec->rules[i].pattern)
+			s->v[s->n++] = (struct one_pattern){.name = xasprintf(RULE_METRIC "%s", spec->rules[i].name),
+			                                    .text = xstrdup(spec->rules[i].pattern),
+			                                    .is_rule = 1};
 	return s;
 }
 
@@ -144,20 +160,25 @@ static int parse_number(const char *p, size_t n, double *out)
 	return end == text + n ? 0 : -1;
 }
 
-/* Returns 1 when the pattern found a number. */
+/* Returns 1 when the pattern found a number, or is a rule's and matched. A rule counts one line a second. */
 static int match_pattern(struct metric_set *s, struct one_pattern *p, const char *line, size_t n,
-                         double *value)
+                         uint64_t at_us, double *value)
 {
 	struct pattern_hit hit;
 	enum pattern_found found;
 
-	if (p->off || !p->p)
+	if (p->off || !p->p || (p->is_rule && at_us < p->seen_us + RULE_EACH_US && at_us >= p->seen_us))
 		return 0;
 	found = pattern_search(p->p, s->scratch, line, n, &hit);
 	p->steps += hit.steps;
 	s->steps += hit.steps;
 	if (found == PATTERN_GAVE_UP && ++p->gave_up >= METRIC_GIVE_UP)
 		p->off = 1;
+	if (p->is_rule && found == PATTERN_HIT) {
+		p->seen_us = at_us;
+		*value = 1;
+		return 1;
+	}
 	return found == PATTERN_HIT && hit.group && parse_number(hit.group, hit.n, value) == 0;
 }
 
@@ -171,7 +192,7 @@ static void find_patterns(struct metric_scan *m, const char *line, size_t n, uin
 		compile_patterns(s);
 	for (int pass = 0; pass < 2; pass++) /* the step first: it may stand behind the others in the line */
 		for (size_t i = 0; i < s->n; i++) {
-			if (s->v[i].is_step == pass || !match_pattern(s, &s->v[i], line, n, &p.value))
+			if (s->v[i].is_step == pass || !match_pattern(s, &s->v[i], line, n, at_us, &p.value))
 				continue;
 			if (s->v[i].is_step && isfinite(p.value) && fabs(p.value) < 9e15)
 				m->step = (int64_t)p.value;

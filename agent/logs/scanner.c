@@ -132,11 +132,13 @@ static void pattern_off(const struct match_off *o, void *arg)
 {
 	struct scanner *s = ((struct source *)arg)->s;
 	cleanup_free char *key = xasprintf("pattern %s %.200s", o->metric, o->pattern);
+	int is_rule = strncmp(o->metric, RULE_METRIC, sizeof(RULE_METRIC) - 1) == 0;
 	TEXT(t);
 
 	if (o->rank != NO_RANK)
 		text_add(&t, "rank %u: ", o->rank);
-	text_add(&t, "metric \"%s\" is no longer read: its pattern '%.200s' ", o->metric, o->pattern);
+	text_add(&t, "%s \"%s\" is no longer read: its pattern '%.200s' ", is_rule ? "rule" : "metric",
+	         o->metric + (is_rule ? sizeof(RULE_METRIC) - 1 : 0), o->pattern);
 	if (o->gave_up)
 		text_add(&t, "took over %u ms of CPU time on each of %u lines", PATTERN_SEARCH_US / 1000, o->gave_up);
 	else

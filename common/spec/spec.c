@@ -439,6 +439,12 @@ static void spec_fini(struct job_spec *s)
 		free(s->inputs[i].uri);
 		free(s->inputs[i].sha256);
 	}
+	for (size_t i = 0; i < s->n_rules; i++) {
+		free(s->rules[i].name);
+		free(s->rules[i].metric);
+		free(s->rules[i].pattern);
+	}
+	free(s->rules);
 	for (size_t i = 0; i < s->n_metrics; i++) {
 		free(s->metrics[i].name);
 		free(s->metrics[i].regex);

@@ -18,6 +18,7 @@
 #include "common/spec/launcher.h"
 #include "common/spec/spec_watch.h"
 #include "common/spec/sweep.h"
+#include "common/watch/rule.h"
 
 #define SPEC_MAX_BYTES (1024 * 1024)
 #define SPEC_MAX_HPS   1000
@@ -125,6 +126,8 @@ struct job_spec {
 	uint64_t grace_s;       /* "limits.grace_s": TERM to KILL at stop, default 30 */
 	struct spec_retry retry;
 	struct spec_watch watch;
+	struct watch_rule *rules;
+	size_t n_rules;
 	int64_t priority; /* -1000..1000 */
 	int preemptible;  /* 0: firm, see scheduler/sched.h */
 	char *queue;      /* "default" */

@@ -11,6 +11,7 @@
 
 #include "common/base/json.h"
 #include "common/spec/spec_int.h"
+#include "common/spec/spec_rules.h"
 
 static cJSON *list_of(const struct strv *v)
 {
@@ -219,6 +220,7 @@ cJSON *spec_to_json(const struct job_spec *s)
 	else
 		cJSON_AddNullToObject(limits, "max_cost_usd");
 	cJSON_AddItemToObject(obj, "watch", spec_watch_json(&s->watch));
+	cJSON_AddItemToObject(obj, "rules", spec_rules_json(s));
 	cJSON_AddItemToObject(obj, "retry", retry_of(&s->retry));
 	cJSON_AddNumberToObject(obj, "priority", (double)s->priority);
 	cJSON_AddStringToObject(obj, "queue", s->queue);

@@ -8,6 +8,7 @@
  * otherwise.
  */
 #include "common/spec/spec_int.h"
+#include "common/spec/spec_rules.h"
 
 #include <string.h>
 
@@ -18,6 +19,7 @@
 #define I(m) offsetof(struct spec_input, m)
 #define T(m) offsetof(struct spec_metric, m)
 #define X(m) offsetof(struct spec_axis, m)
+#define R(m) offsetof(struct watch_rule, m)
 
 /* clang-format off */
 #define KEYS(K) \
@@ -111,7 +113,16 @@
 	K("watch.hang_s", "number", "60", 1, spec_v_watch, 0, 0, 0, "least seconds without a step that are a hang") \
 	K("watch.hang_times", "number", "2", 1, spec_v_watch, 0, 0, 0, "least multiple of the longest pause seen") \
 	K("watch.on_straggler", "string", "null", 0, spec_v_reserved, 0, 0, 0, "action when one rank holds up the others") \
-	K("rules", "list of objects", "[]", 0, spec_v_reserved, 0, 0, 0, "own rules over metrics and log lines") \
+	K("rules", "list of objects", "[]", 1, spec_v_rules, 0, 0, RULES_MAX, "own rules over metrics and lines of the log (docs/spec/14-watch.md)") \
+	K("rules[].name", "string", "", 1, spec_v_name, R(name), -1, RULE_NAME_MAX, "name of the rule") \
+	K("rules[].metric", "string", "null", 1, spec_v_name, R(metric), -1, 128, "metric to compare; needs above or below") \
+	K("rules[].above", "number", "null", 1, spec_v_real, R(above), 0, 0, "the rule holds while the metric is above this") \
+	K("rules[].below", "number", "null", 1, spec_v_real, R(below), 0, 0, "the rule holds while the metric is below this") \
+	K("rules[].for_steps", "integer", "1", 1, spec_v_i64, R(for_steps), 1, 1000000000, "steps that it holds before the rule is raised") \
+	K("rules[].pattern", "string", "null", 1, spec_v_rule_pattern, R(pattern), 0, RULE_PATTERN_MAX, "PCRE2 pattern of a line of the log, instead of a metric") \
+	K("rules[].absent_s", "number", "null", 1, spec_v_real, R(absent_s), 0, 0, "seconds without such a line; null: the rule is raised when a line matches") \
+	K("rules[].action", "string", "\"alert\"", 1, spec_v_rule_action, R(action), 0, 0, "alert, pin, rollback, restart or stop") \
+	K("rules[].budget", "integer", "3", 1, spec_v_i64, R(budget), 0, 1000, "rollbacks, restarts or stops in all attempts; then the rule only alerts") \
 	K("retry", "object", "{}", 1, spec_v_object, 0, 0, 0, "restarts after a failure") \
 	K("retry.max_attempts", "integer", "3", 1, spec_v_u32, P(s.retry.max_attempts), 0, 1000, "restarts after an unknown exit code or signal; 0: none") \
 	K("retry.capacity", "integer", "30", 1, spec_v_u32, P(s.retry.capacity), 0, 1000, "restarts in a day after faults of nodes, agents or the start; 0: none") \

@@ -48,8 +48,8 @@ static const struct {
      "that applies; max_runtime_from: specification, set (later) or default; alerts: how many alarms its "
      "watches and rules had; alert: the newest one"},
     {"Alert",
-     "kind:s at:t step:i onset:i loss:n? reference:n? step_s:n? usual_s:n? rank:i? node:s? action:s? "
-     "pinned_step:i? text:s",
+     "kind:s at:t step:i? onset:i? loss:n? reference:n? step_s:n? usual_s:n? rank:i? node:s? action:s? "
+     "pinned_step:i? rule:s? value:n? text:s",
      "kind: spike, drop, nan, divergence, plateau, slow, stall, hang or rule; onset: its first bad step; "
      "loss: "
      "at `step`, null when not finite; reference: the level before; step_s, usual_s: seconds of a step; "

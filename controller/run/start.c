@@ -265,6 +265,8 @@ static struct wire_shared *gang_of(struct cjob *j, struct err *e)
 	/* Restarts and watches are hearthd's part, and agents of the version before do not know these keys. */
 	cJSON_DeleteItemFromObjectCaseSensitive(json, "retry");
 	cJSON_DeleteItemFromObjectCaseSensitive(json, "watch");
+	if (!j->act->spec->n_rules)
+		cJSON_DeleteItemFromObjectCaseSensitive(json, "rules");
 	g.spec = json_text(json);
 	cJSON_Delete(json);
 	for (uint32_t i = 0; i < a->n_places; i++) {

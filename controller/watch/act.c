@@ -133,16 +133,24 @@ static void release_oldest(struct core *c, struct job_watch *w)
 		w->pins[i] = w->pins[i + 1];
 }
 
+static void pin_number(struct core *c, struct job_watch *w, uint32_t number, const char *why)
+{
+	const struct ckpt *k = ckpt_find(&w->job->r, number);
+
+	if (!k || k->pinned || has_pin(w, number))
+		return;
+	if (w->n_pins == WATCH_PINS)
+		release_oldest(c, w);
+	w->pins[w->n_pins++] = number;
+	checkpoint_pin(c, w->job, number, 1, why);
+}
+
 static void pin_checkpoint(struct core *c, struct job_watch *w, const struct watch_order *o)
 {
 	const struct ckpt *k = ckpt_newest(&w->job->r, o->to_step, NULL);
 
-	if (!k || k->pinned || has_pin(w, k->number))
-		return;
-	if (w->n_pins == WATCH_PINS)
-		release_oldest(c, w);
-	w->pins[w->n_pins++] = k->number;
-	checkpoint_pin(c, w->job, k->number, 1, o->reason);
+	if (k)
+		pin_number(c, w, k->number, o->reason);
 }
 
 /* Returns what the job's next attempt does, in the words of plans. */
@@ -182,6 +190,89 @@ static void end_attempt(struct core *c, struct job_watch *w, const struct watch_
 	log_info("event=watch_order_late job=%" PRIu64, w->job->r.id);
 	if (o->kind < WATCH_SLOW)
 		feed_refused(w->feed);
+}
+
+/* ---- rules ------------------------------------------------------------------------------------------- */
+
+static void rule_text(const struct watch_raised *r, const struct watch_seen *by, struct text *t)
+{
+	const struct watch_rule *u = r->rule;
+	const char *side = isnan(u->above) ? "below" : "above";
+	double limit = isnan(u->above) ? u->below : u->above;
+
+	text_add(t, "rule %s: ", u->name);
+	if (u->metric)
+		text_add(t, "%s is %s %.6g since step %" PRId64 ": %.6g at step %" PRId64, u->metric, side, limit,
+		         r->state->since, r->value, r->state->last);
+	else if (u->absent_s > 0)
+		text_add(t, "no line matches '%.100s' for %.6g s", u->pattern, u->absent_s);
+	else
+		text_add(t, "a line of rank %u matches '%.100s'", by->rank, u->pattern);
+}
+
+static void post_rule(struct core *c, struct job_watch *w, const struct watch_seen *by,
+                      const struct watch_raised *r, const struct ckpt *pin, const char *text)
+{
+	cJSON *d = cJSON_CreateObject();
+
+	json_add_str(d, "kind", "rule");
+	json_add_str(d, "rule", r->rule->name);
+	if (r->step >= 0)
+		cJSON_AddNumberToObject(d, "step", (double)r->step);
+	if (r->rule->metric) {
+		cJSON_AddNumberToObject(d, "onset", (double)r->state->since);
+		add_number(d, "value", r->value);
+	}
+	if (by->rank != NO_RANK)
+		json_add_u64(d, "rank", by->rank);
+	json_add_str(d, "node", by->node);
+	json_add_str(d, "action", watch_action_name(r->rule->action));
+	if (pin)
+		cJSON_AddNumberToObject(d, "pinned_step", (double)pin->step);
+	json_add_str(d, "text", text);
+	job_post(c, w->job, EV_ALERT, d);
+}
+
+/* Ends the attempt, within the rule's budget. */
+static void act_on_rule(struct core *c, struct job_watch *w, const struct watch_raised *r, int64_t onset,
+                        const char *text)
+{
+	const struct watch_conf *conf = &w->job->act->spec->watch.conf;
+	enum reason_class cls = r->rule->action == WATCH_ROLLBACK ? RC_NUMERIC
+	                        : r->rule->absent_s > 0           ? RC_HANG
+	                                                          : RC_UNKNOWN;
+	struct rollback_ask ask = {.kind = r->rule->name,
+	                           .onset = onset,
+	                           .step = r->step,
+	                           .margin = (uint64_t)conf->margin_steps,
+	                           .max_rollbacks = (uint32_t)conf->max_rollbacks,
+	                           .action = plan_of(r->rule->action),
+	                           .cls = cls,
+	                           .sentence = text};
+
+	if (rule_may_act(r->rule, r->state) && recover_rollback(c, w->job, &ask) < 0)
+		r->state->acts--; /* the attempt ends already */
+}
+
+void watch_raise(struct core *c, struct job_watch *w, const struct watch_seen *by,
+                 const struct watch_raised *r)
+{
+	int64_t onset = r->rule->metric ? r->state->since : r->step;
+	const struct ckpt *pin = NULL;
+	TEXT(text);
+
+	rule_text(r, by, &text);
+	if (r->rule->action >= WATCH_PIN)
+		pin = ckpt_newest(&w->job->r, onset > 0 ? onset - 1 : INT64_MAX, NULL);
+	if (r->rule->action > WATCH_PIN && r->state->acts >= r->rule->budget)
+		text_add(&text, "; its budget (%" PRId64 ") is used up", r->rule->budget);
+	log_warn("event=alert job=%" PRIu64 " kind=rule rule=%s text=\"%s\"", w->job->r.id, r->rule->name,
+	         text.at);
+	if (w->job->r.alerts < ALERTS_MAX)
+		post_rule(c, w, by, r, pin, text.at);
+	if (pin)
+		pin_number(c, w, pin->number, text.at);
+	act_on_rule(c, w, r, onset, text.at);
 }
 
 int watch_report(struct core *c, struct job_watch *w, const struct watch_seen *by,

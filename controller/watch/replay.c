@@ -50,24 +50,46 @@ static void add_points(struct replay *r, const struct feed_series *s, uint32_t s
 	}
 }
 
+static void read_one(struct core *c, const struct job_watch *w, const struct feed_series *s, uint32_t series,
+                     struct replay *r)
+{
+	const struct job_rec *j = &w->job->r;
+	struct series_key key = {j->id, j->att->number, s->rank, s->name};
+	struct points p = {0};
+	uint64_t seq;
+	struct err e;
+
+	if (store_series_tail(c->store, &key, s->after_us, &p, &seq, &e) < 0)
+		log_warn("event=watch_points_lost job=%" PRIu64 " text=\"%s\"", j->id, e.text);
+	else
+		add_points(r, s, series, seq, &p);
+	points_fini(&p);
+}
+
 static void read_series(struct core *c, const struct job_watch *w, struct replay *r)
 {
-	struct feed_series series[FEED_SERIES];
+	struct feed_series series[FEED_SERIES], one;
 	uint32_t n = feed_series(w->feed, series);
-	const struct job_rec *j = &w->job->r;
 
-	for (uint32_t i = 0; i < n; i++) {
-		struct series_key key = {j->id, j->att->number, series[i].rank, series[i].name};
-		struct points p = {0};
-		uint64_t seq;
-		struct err e;
+	for (uint32_t i = 0; i < n; i++)
+		read_one(c, w, &series[i], i, r);
+	for (uint32_t k = 0; k < w->n_rules; k++)
+		if (watch_rules_series(w, k, &one))
+			read_one(c, w, &one, FEED_SERIES + k, r);
+}
 
-		if (store_series_tail(c->store, &key, series[i].after_us, &p, &seq, &e) < 0)
-			log_warn("event=watch_points_lost job=%" PRIu64 " text=\"%s\"", j->id, e.text);
-		else
-			add_points(r, &series[i], i, seq, &p);
-		points_fini(&p);
-	}
+static int judge_again(struct core *c, struct job_watch *w, const struct replayed *v)
+{
+	const struct attempt_rec *a = w->job->r.att;
+	struct watch_seen by = {v->p.rank, NULL};
+	struct watch_out out;
+
+	if (v->p.rank < a->n_ranks)
+		by.node = a->places[a->ranks[v->p.rank].place].node;
+	if (v->series >= FEED_SERIES)
+		return watch_rules_judge(c, w, UINT32_C(1) << (v->series - FEED_SERIES), &by, &v->p);
+	feed_add(w->feed, &v->b, &v->p, 1, &out);
+	return watch_report(c, w, &by, &out);
 }
 
 int watch_replay(struct core *c, struct job_watch *w)
@@ -80,11 +102,7 @@ int watch_replay(struct core *c, struct job_watch *w)
 	if (r.n)
 		qsort(r.v, r.n, sizeof(*r.v), by_time);
 	for (size_t i = 0; i < r.n && w->job->act; i++) {
-		struct watch_seen by = {r.v[i].p.rank, w->job->r.att->places[r.v[i].b.place].node};
-		struct watch_out out;
-
-		feed_add(w->feed, &r.v[i].b, &r.v[i].p, 1, &out);
-		found |= watch_report(c, w, &by, &out);
+		found |= judge_again(c, w, &r.v[i]);
 	}
 	log_debug("event=watch_replayed job=%" PRIu64 " points=%zu", w->job->r.id, r.n);
 	free(r.v);

@@ -68,6 +68,7 @@ static void read_stored(struct job_watch *w, const struct spec_watch *spec, stru
 	struct err e;
 
 	w->feed = o ? feed_load(spec, source, o, &e) : NULL;
+	watch_rules_load(w, cJSON_GetObjectItemCaseSensitive(o, "rules"), (uint32_t)json_whole(o, "attempt", 0));
 	if (!w->feed)
 		log_warn("event=watch_state_lost job=%" PRIu64 " text=\"%s\"", w->job->r.id, o ? e.text : "not JSON");
 	cJSON_ArrayForEach (v, cJSON_GetObjectItemCaseSensitive(o, "pins"))
@@ -85,6 +86,7 @@ static void save_state(struct core *c, struct job_watch *w)
 
 	for (uint32_t i = 0; i < w->n_pins; i++)
 		cJSON_AddItemToArray(pins, cJSON_CreateNumber(w->pins[i]));
+	cJSON_AddItemToObject(o, "rules", watch_rules_save(w));
 	text = json_text(o);
 	store_txn_watch(turn_now(c)->txn, w->job->r.id, text);
 	turn_now(c)->n++;
@@ -125,6 +127,7 @@ void watch_job_goes(struct core *c, struct cjob *j)
 	DL_DELETE(c->watch.all, w);
 	feed_destroy(w->feed);
 	free(w->stored);
+	free(w->rules);
 	free(w);
 	j->watch = NULL;
 }
@@ -135,6 +138,15 @@ void watch_after_event(struct core *c, struct cjob *j, enum event_type t, const 
 {
 	struct job_watch *w = j->watch;
 
+	if (t == EV_RANK_STARTED && !before->refused && j->act && j->act->spec->n_rules) {
+		w = watch_of(c, j); /* a rule may wait for a line that never comes */
+		feed_of(c, w);
+		if (!w->has_row) {
+			save_state(c, w);
+			w->saved_attempt = 0; /* the first points are still to be noted */
+		}
+		return;
+	}
 	if (!w || before->refused || (t != EV_ENDED && t != EV_REMOVED))
 		return;
 	if (w->has_row) {
@@ -162,18 +174,23 @@ static int may_judge(struct core *c, struct job_watch *w, uint64_t now)
 
 /* Returns 1 when there was an alarm or an order. */
 static int judge_point(struct core *c, struct job_watch *w, const struct feed_batch *b, const char *node,
-                       const struct feed_point *p)
+                       const struct feed_point *p, uint32_t rules)
 {
 	int64_t before = feed_step(w->feed);
 	struct watch_seen by = {p->rank, node};
 	struct watch_out out;
-	int may = feed_wants(w->feed, p) && may_judge(c, w, now_boot(c));
+	int found, may = feed_wants(w->feed, p) && may_judge(c, w, now_boot(c));
 
 	feed_add(w->feed, b, p, may, &out);
 	if (feed_step(w->feed) != before)
 		w->seen_us = now_boot(c);
 	w->dirty |= (uint8_t)may;
-	return watch_report(c, w, &by, &out);
+	found = watch_report(c, w, &by, &out);
+	if (rules && (may || may_judge(c, w, now_boot(c)))) {
+		found |= watch_rules_judge(c, w, rules, &by, p);
+		w->dirty = 1;
+	}
+	return found;
 }
 
 void watch_points(struct core *c, const char *node, const struct wm_metrics *m)
@@ -182,6 +199,7 @@ void watch_points(struct core *c, const char *node, const struct wm_metrics *m)
 	const struct attempt_rec *a = j ? j->r.att : NULL;
 	struct feed_batch b = {.seq = m->seq};
 	struct job_watch *w;
+	uint32_t *masks;
 	int found = 0;
 
 	if (!j || !j->act || !a || a->number != m->attempt || !m->ranks.n || m->ranks.v[0] >= a->n_ranks)
@@ -192,6 +210,7 @@ void watch_points(struct core *c, const char *node, const struct wm_metrics *m)
 	w = watch_of(c, j);
 	if (feed_is_old(feed_of(c, w), &b))
 		return;
+	masks = watch_rules_of(w, &m->names);
 	for (uint32_t i = 0; i < m->ranks.n && j->watch; i++) {
 		struct feed_point p = {.name = m->names.v[m->name_ix.v[i]],
 		                       .rank = m->ranks.v[i],
@@ -200,8 +219,9 @@ void watch_points(struct core *c, const char *node, const struct wm_metrics *m)
 		                       .at_us = m->times.v[i]};
 
 		if (p.rank < a->n_ranks && a->ranks[p.rank].place == b.place)
-			found |= judge_point(c, w, &b, node, &p);
+			found |= judge_point(c, w, &b, node, &p, masks ? masks[m->name_ix.v[i]] : 0);
 	}
+	free(masks);
 	if (j->watch && (found || w->saved_attempt != a->number))
 		save_state(c, w);
 }
@@ -240,6 +260,8 @@ void watch_tick(struct core *c)
 		if (!w->feed)
 			continue;
 		look_for_silence(c, w);
+		if (watch_rules_tick(c, w) && w->job->watch)
+			save_state(c, w);
 		if (w->dirty && saves < SAVES && now - w->saved_us >= SAVE_US) {
 			save_state(c, w);
 			saves++;

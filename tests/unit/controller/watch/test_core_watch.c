@@ -292,6 +292,86 @@ static void test_patience(void)
 	world_end_well(l.w);
 }
 
+static void line_seen(struct lab *l, const char *rule, int64_t step)
+{
+	struct wm_metrics m = {.job = l->job, .attempt = l->attempt, .epoch = l->attempt, .seq = ++l->seq};
+	uint64_t at = 1800000000000000u + (uint64_t)step * 1000000;
+	double value = 1;
+	char name[80];
+
+	snprintf(name, sizeof name, "rule:%s", rule);
+	wire_strv_add(&m.names, name);
+	wire_u32v_add(&m.name_ix, 0);
+	wire_u32v_add(&m.ranks, 0);
+	m.steps.n = m.values.n = m.times.n = 1;
+	m.steps.v = &step;
+	m.values.v = &value;
+	m.times.v = &at;
+	core_agent_msg(l->w->core, "a", 0, WM_METRICS, 0, wire_copy(WM_METRICS, &m));
+	world_turn(l->w);
+	m.steps.v = NULL;
+	m.values.v = NULL;
+	m.times.v = NULL;
+	wire_fini(WM_METRICS, &m);
+}
+
+static char *alert_text(struct lab *l, int index, char out[300])
+{
+	cJSON *found = events(l, "alert");
+
+	snprintf(out, 300, "%s", json_str_or(cJSON_GetArrayItem(found, index), "text", "none"));
+	cJSON_Delete(found);
+	return out;
+}
+
+/* Rules on a metric and on lines: each is raised once while its condition lasts, also over a restart. */
+static void test_rules(void)
+{
+	char text[300];
+	struct lab l;
+
+	begin(
+	    &l, 8,
+	    JOB(", \"rules\": [{\"name\": \"high\", \"metric\": \"loss\", \"above\": 10, \"for_steps\": 5}, "
+	        "{\"name\": \"nccl\", \"pattern\": \"NCCL WARN\"}, {\"name\": \"quiet\", \"pattern\": \"step\", "
+	        "\"absent_s\": 20}]"));
+	train(&l, 1, 4, 10);
+	is_int(count_events(&l, "alert"), 0, "four steps are less than for_steps");
+	restart(&l);
+	train(&l, 5, 12, 10);
+	is_int(count_events(&l, "alert"), 1, "the fifth raises the rule, once, also after a restart of hearthd");
+	is_str(alert_text(&l, 0, text), "rule high: loss is above 10 since step 1: 12.9963 at step 5",
+	       "in words");
+	train(&l, 13, 13, 0);
+	train(&l, 14, 20, 10);
+	is_int(count_events(&l, "alert"), 2, "a new onset raises it again");
+	line_seen(&l, "nccl", 21);
+	line_seen(&l, "nccl", 22);
+	is_int(count_events(&l, "alert"), 3, "a line raises its rule once a minute");
+	is_str(alert_text(&l, 2, text), "rule nccl: a line of rank 0 matches 'NCCL WARN'", "with its pattern");
+	beats(&l, 25);
+	is_int(count_events(&l, "alert"), 4, "a line that does not come raises its rule");
+	is_str(alert_text(&l, 3, text), "rule quiet: no line matches 'step' for 20 s", "with the time");
+	line_seen(&l, "quiet", 23);
+	beats(&l, 15);
+	is_int(count_events(&l, "alert"), 4, "and not again while lines come");
+	world_end_well(l.w);
+}
+
+static void test_rule_acts(void)
+{
+	char reason[200];
+	struct lab l;
+
+	begin(
+	    &l, 9,
+	    JOB(", \"rules\": [{\"name\": \"oops\", \"pattern\": \"x\", \"action\": \"stop\", \"budget\": 1}]"));
+	line_seen(&l, "oops", 7);
+	is_str(ending_of(&l, reason), "rule oops: a line of rank 0 matches 'x'", "a rule ends the attempt");
+	is_int(count_events(&l, "alert"), 1, "with its alarm");
+	world_end_well(l.w);
+}
+
 static void test_end(void)
 {
 	struct lab l;
@@ -316,6 +396,8 @@ int main(void)
 	test_hang();
 	test_rollback();
 	test_patience();
+	test_rules();
+	test_rule_acts();
 	test_end();
 	return tap_done();
 }
