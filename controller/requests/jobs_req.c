@@ -431,6 +431,8 @@ void req_set(struct core *c, struct request *rq)
 		if (s)
 			array_queue(c, j, s);
 		spec_destroy(s);
+	} else if (moved && alloc_exchanges(c, j)) {
+		job_touch(c, j); /* what it keeps goes over to another queue */
 	}
 	if (j->act) {
 		j->act->max_runtime_us = max_runtime_s(c, j, j->act->spec) * 1000000;

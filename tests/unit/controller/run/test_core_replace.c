@@ -289,6 +289,20 @@ static void test_owner(void)
 	world_end_well(w);
 }
 
+/* The account of what a job keeps follows its queue. */
+static void test_other_queue(void)
+{
+	struct world *w = without_b(0);
+	struct sched_queue_state q;
+
+	world_request(w, REQ_QUEUE_SET, 0, "other", "{}");
+	is_int(world_request(w, REQ_SET, 1, NULL, "{\"queue\": \"other\"}"), 200, "the job gets another queue");
+	sched_queue_get(w->core->sched, "other", &q);
+	is_int(q.gpus, 3, "what it keeps counts there");
+	is_int(count_waiting(w), OTHERS, "and stays its own");
+	world_end_well(w);
+}
+
 /* What the owner asks while the outputs are collected decides. */
 static void test_requeued_meanwhile(void)
 {
@@ -321,6 +335,7 @@ int main(void)
 	test_drained();
 	test_returned();
 	test_owner();
+	test_other_queue();
 	test_requeued_meanwhile();
 	return tap_done();
 }
