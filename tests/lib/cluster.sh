@@ -162,19 +162,19 @@ cluster_left_there() {
 	cluster_left_processes "$host"
 	find /sys/fs/cgroup/ -mindepth 1 -type d -path "*/hearth/$host-$(cluster_digest "$host")/*" 2>/dev/null | sed 's/^/cgroup /'
 	cluster_mounts "$host" | diff "$CLUSTER/$host/mounts" - | sed -n 's/^> /mount /p'
-	cluster_in "$host" ipcs -m -q -s | awk '/^0x/ {print "ipc " $0}'
+	cluster_in "$host" sh -c 'ipcs -m -q -s | sed -n "s/^0x/ipc 0x/p"; find /run/hearth -mindepth 2 -maxdepth 2 -type d -name "[0-9]*.[0-9]*" 2>/dev/null | sed "s/^/launch /"'
 	cluster_in "$host" find /dev/shm /tmp -xdev -mindepth 1 2>/dev/null | diff "$CLUSTER/$host/files" - | sed -n 's/^> /file /p'
-	cluster_in "$host" find /run/hearth -mindepth 2 -maxdepth 2 -type d -name '[0-9]*.[0-9]*' 2>/dev/null | sed 's/^/launch /'
 	find "$data/jobs" -mindepth 1 -maxdepth 1 2>/dev/null | sed 's/^/folder /'
 	return 0
 }
 cluster_is_clean() { [ -z "$(cluster_left "$1")" ]; }
 cluster_clean() { # a test for each host that is on; DESCRIPTION says after what
-	local host
+	local host left end
 	for host in $CLUSTER_HOSTS head; do
 		cluster_on "$host" || continue
-		wait_until 15 cluster_is_clean "$host"
-		is "$(cluster_left "$host")" "" "nothing is left on $host${1:+ }${1:-}"
+		end=$((SECONDS + 15))
+		until left=$(cluster_left "$host") && [ -z "$left" ] || [ $SECONDS -ge $end ]; do read -rt 0.1 <> <(:) || :; done
+		is "$left" "" "nothing is left on $host${1:+ }${1:-}"
 	done
 }
 
