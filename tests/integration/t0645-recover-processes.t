@@ -18,7 +18,13 @@ recover_cause_orted='(mpirun|orted).*; goes on from step [0-9]+ of attempt 1 els
 memory_file() { # HOST: of the group above its launches
 	ls "/sys/fs/cgroup/memory/hearth/$1-$(cluster_digest "$1")/memory.limit_in_bytes" "/sys/fs/cgroup/hearth/$1-$(cluster_digest "$1")/memory.max" 2>/dev/null
 }
-fault_memory() { recover_victim memory 1 && echo 100M >"$(memory_file "$VICTIM")"; } # the group goes with its last launch
+fault_memory() { # the group goes with its last launch
+	local file used
+	recover_victim memory 1 || return
+	file=$(memory_file "$VICTIM")
+	used=$(cat "${file/limit_in_bytes/usage_in_bytes}" 2>/dev/null || cat "${file%max}current")
+	echo $((used + 33554432)) >"$file"
+}
 recover_job_memory() { job=(direct '' ', "TRAIN_GROW": "4"' ''); }
 recover_cause_memory='rank 1 .*out of memory.* no limit of its own .*; goes on from step [0-9]+ of attempt 1 elsewhere$'
 
