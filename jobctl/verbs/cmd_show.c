@@ -229,10 +229,11 @@ static void show_lost(const cJSON *attempt)
 		printf("; %.0f step%s%s%s%s %s lost", steps->valuedouble, plural_end((uint64_t)steps->valuedouble),
 		       *span ? " (" : "", span, *span ? ")" : "", steps->valuedouble == 1 ? "is" : "are");
 	else if (*span)
-		printf("; %s of work %s lost", span, "is");
+		printf("; %s of work is lost", span);
 }
 
-/* Shows how long it took from the failure to the next step: "next step after 5.2s: noticed 0.1s, ...". */
+/* Shows how long it took from the failure to the next step: "next step after 5.2s: noticed 0.1s, ...".
+ * Without steps the start of the next ranks counts. */
 static void show_recovery(const cJSON *attempt)
 {
 	const cJSON *list = jget(attempt, "recovery"), *p, *last = NULL;
@@ -249,8 +250,10 @@ static void show_recovery(const cJSON *attempt)
 	}
 	for (char *c = all; *c; c++)
 		*c = *c == '_' ? '-' : *c;
-	if (*all && strcmp(print_member(last, "phase"), "first_step") == 0)
-		printf("    next step after %.1fs: %s\n",
+	const char *phase = *all ? print_member(last, "phase") : "";
+	int step = strcmp(phase, "first_step") == 0;
+	if (step || strcmp(phase, "launched") == 0)
+		printf("    next %s after %.1fs: %s\n", step ? "step" : "ranks",
 		       (double)(print_time_us(jtext(last, "ended_at")) - first) / 1e6, all);
 	else if (*all)
 		printf("    recovery until now: %s\n", all);
