@@ -23,7 +23,7 @@
 #include "controller/run/array.h"
 #include "controller/run/attempt.h"
 #include "controller/run/checkpoints.h"
-#include "controller/run/decide.h"
+#include "controller/run/collect.h"
 #include "controller/run/failures.h"
 #include "controller/run/report.h"
 #include "controller/run/rsh.h"
@@ -201,6 +201,8 @@ void core_agent_down(struct core *c, const char *node, uint64_t session, const c
 
 static void dispatch_message(struct core *c, struct cnode *n, uint16_t type, uint64_t id, void *msg)
 {
+	struct cjob *collects = collect_of_report(c, type, msg);
+
 	switch (type) {
 	case WM_BEAT:
 		on_beat(c, n, msg);
@@ -244,6 +246,8 @@ static void dispatch_message(struct core *c, struct cnode *n, uint16_t type, uin
 	default:
 		log_warn("event=unexpected_message node=%s type=%s", n->name, wire_name(type));
 	}
+	if (collects)
+		collect_back(collects);
 }
 
 static void take_points(struct core *c, const char *node, const struct wm_metrics *m)

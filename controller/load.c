@@ -24,6 +24,7 @@
 #include "controller/record/states.h"
 #include "controller/run/array.h"
 #include "controller/run/attempt.h"
+#include "controller/run/collect.h"
 #include "controller/run/recover.h"
 #include "controller/run/resolve.h"
 #include "controller/share/alloc.h"
@@ -126,7 +127,7 @@ static int on_job(const struct job_row *row, void *arg)
 	return 0;
 }
 
-/* Learns from an ended attempt which nodes kept it from starting. */
+/* Learns from an ended attempt which nodes kept it from starting. Its nodes may still collect it. */
 static void learn_attempt(struct cjob *j, const struct attempt_row *row)
 {
 	struct job_rec r = {.id = row->job};
@@ -134,6 +135,10 @@ static void learn_attempt(struct cjob *j, const struct attempt_row *row)
 
 	if (rec_from_attempt_row(&r, row, &e) == 0)
 		recover_learn(j, r.att);
+	if (row->number + 1 == j->r.attempts && rec_collects(r.att)) {
+		j->r.old = r.att;
+		return;
+	}
 	attempt_rec_free(r.att);
 }
 
@@ -164,8 +169,13 @@ static int on_rank(const struct rank_row *row, void *arg)
 	struct core *c = arg;
 	struct cjob *j = job_find(c, row->job);
 
-	if (j && j->r.att && j->r.att->number == row->attempt)
+	if (j && j->r.att && j->r.att->number == row->attempt) {
 		rec_from_rank_row(&j->r, row);
+	} else if (j && j->r.old && j->r.old->number == row->attempt) {
+		struct job_rec old = {.id = j->r.id, .att = j->r.old};
+
+		rec_from_rank_row(&old, row);
+	}
 	return 0;
 }
 
@@ -345,6 +355,7 @@ static void resume_active(struct core *c, struct cjob *j)
 
 	if (a && a->state == ATT_ENDED && j->r.status == JOB_RECOVERING) {
 		recover_loaded(c, j);
+		collect_loaded(c, j);
 		return;
 	}
 	if (!a || a->state == ATT_ENDED) {
@@ -373,6 +384,7 @@ static void resume_active(struct core *c, struct cjob *j)
 	port_mark(c, a->master_port, 1);
 	resume_clocks(c, j);
 	cost_begins(c, j, span_since(c, a->started_us));
+	collect_loaded(c, j);
 	job_touch(c, j);
 }
 

@@ -94,6 +94,7 @@ struct launch {
 	int draining;            /* uploads are through */
 	int discarding;          /* hearthd does not want it any more: no uploads, no reports */
 	int not_restored;        /* FAILED: the checkpoint that it begins with */
+	int checkpoints_saved;   /* its folder of checkpoints is uploaded, or was empty */
 	int saved;               /* hearthd has all results on record */
 	unsigned upload_tries, tails_open, releases_open, release_tries;
 	int released;     /* this agent has released the shims; releases_open: this one or an earlier one has */

@@ -139,8 +139,16 @@ static void on_uploaded(int rc, const char *text, void *arg)
 	drain_logs(l);
 }
 
+static void on_checkpoints(void *arg)
+{
+	struct launch *l = arg;
+
+	l->checkpoints_saved = 1;
+	launch_report(l);
+}
+
 static const struct upload_ops upload_ops = {
-    .progress = on_progress, .artifact = on_artifact, .done = on_uploaded};
+    .progress = on_progress, .artifact = on_artifact, .checkpoints = on_checkpoints, .done = on_uploaded};
 
 /* The newest checkpoint is copied first: the next attempt begins with it. */
 static void on_flushed(void *arg)

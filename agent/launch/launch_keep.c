@@ -101,10 +101,20 @@ void launch_keep_flush(struct launch *l, void (*done)(void *arg))
 	keeper_flush(l->keeper, done, l);
 }
 
+/* hearthd looks for the folder of checkpoints among what is durable. */
+static int has_saved(const struct launch *l)
+{
+	cleanup_free char *key = xasprintf("%s artifact checkpoint", l->key);
+
+	return l->checkpoints_saved && !outbox_holds(l->host->outbox, key);
+}
+
 enum launch_over launch_how_over(const struct launch *l)
 {
 	if (!launch_is_over(l) || l->unsure || l->unkilled)
 		return OVER_UNKNOWN;
+	if (has_saved(l) || l->state != LAUNCH_ENDED)
+		return OVER_SAVED;
 	return l->keeper ? keeper_how_over(l->keeper) : OVER_COPIED;
 }
 

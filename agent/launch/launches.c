@@ -414,6 +414,8 @@ void launches_acked(struct launches *t, uint16_t type, const void *msg)
 
 	if (type == WM_PROC_REPORT || type == WM_ARTIFACT_REPORT) {
 		l = type == WM_PROC_REPORT ? find_launch(t, p->job, p->attempt) : find_launch(t, a->job, a->attempt);
+		if (l && type == WM_ARTIFACT_REPORT && l->checkpoints_saved && l->state == LAUNCH_ENDED)
+			launch_report(l); /* how far its end is may be new */
 		if (l)
 			launch_collect_step(l);
 		return;

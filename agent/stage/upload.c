@@ -77,6 +77,14 @@ static int count_step(uint64_t bytes, void *arg)
 	return worker_cancelled(u->w) ? -1 : 0;
 }
 
+static void on_checkpoints(void *arg, void *data)
+{
+	struct upload *u = arg;
+
+	(void)data;
+	u->ops.checkpoints(u->arg);
+}
+
 struct found {
 	char *kind, *digest, *uri;
 	uint64_t size, files;
@@ -225,6 +233,8 @@ static int upload_all(struct upload *u, struct err *e)
 		u->total += trees[i].bytes;
 	}
 	for (size_t i = 0; i < N_KINDS && rc == 0; i++) {
+		if (i == 1 && u->ops.checkpoints)
+			worker_post(u->w, on_checkpoints, NULL, NULL);
 		if (trees[i].files == 0)
 			continue;
 		rc = u->uri ? put_kind(u, &trees[i], kinds[i].kind, e) : store_kind(u, &trees[i], kinds[i].kind, e);

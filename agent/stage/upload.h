@@ -19,6 +19,7 @@ struct upload_ops {
 	void (*progress)(uint64_t done, uint64_t total, void *arg);
 	void (*artifact)(const struct upload_result *r, void *arg);
 	void (*done)(int rc, const char *text, void *arg);
+	void (*checkpoints)(void *arg); /* the folder of checkpoints is uploaded, or empty; may be NULL */
 };
 /* Uploads model, output (without output/failure) and checkpoints: to output_uri/JOB/KIND[/NODE] by file copy,
  * or as trees to hearthd. Empty ones are left out. ERR_CONFLICT: an upload of a greater epoch was there. */

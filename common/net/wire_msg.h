@@ -38,6 +38,7 @@ enum launch_over {                   /* of an ENDED or FAILED launch: how much o
 	               OVER_STOPPED, /* no process is left, and all whole checkpoints of it are held and reported
 	                              */
 	               OVER_COPIED,  /* also, the newest checkpoint is outside of the node, or cannot be copied */
+	               OVER_SAVED,   /* also, its folder of checkpoints is an artifact, or it has none */
 };
 enum proc_kind { PROC_RANK = 1, PROC_ORTED = 2, PROC_MPIRUN = 3, PROC_TORCHRUN = 4 };
 enum proc_state {

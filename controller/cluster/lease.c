@@ -34,6 +34,7 @@
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
 #include "controller/run/attempt.h"
+#include "controller/run/collect.h"
 #include "controller/share/node_feed.h"
 #include "controller/share/node_health.h"
 #include "controller/state/core_state.h"
@@ -132,6 +133,7 @@ void node_is_lost(struct core *c, struct cnode *n, const char *why, const char *
 		place_lost(c, j, place_index(j, p), silent, 0, why);
 		node_job_del(n, j);
 	}
+	collect_node_lost(c, n, silent, why);
 	node_changed(c, n, 0);
 	node_health_note(c, n, HEALTH_LOST, why);
 }

@@ -27,6 +27,7 @@
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
 #include "controller/run/attempt.h"
+#include "controller/run/collect.h"
 #include "controller/run/report.h"
 #include "controller/run/rsh.h"
 #include "controller/run/stale.h"
@@ -146,6 +147,7 @@ void on_sync_begin(struct core *c, struct cnode *n)
 	struct stale *s, *t;
 
 	(void)c;
+	collect_sync_begin(n);
 	n->syncing = 1;
 	n->synced = 0;
 	for (uint32_t i = 0; i < n->n_jobs; i++) {
@@ -223,6 +225,7 @@ void on_sync_end(struct core *c, struct cnode *n)
 	}
 	free(jobs);
 	n->restarted = 0;
+	collect_sync_end(c, n);
 	if (n->r.state != NODE_UP) {
 		cJSON *d = cJSON_CreateObject();
 

@@ -196,19 +196,21 @@ static const struct ckpt *named_by(const struct job_rec *r, const char *from, in
 static const struct ckpt *beginning(const struct job_rec *r)
 {
 	const struct ckpt *next = named_by(r, r->begins, -1);
+	const struct attempt_rec *a = rec_newest(r);
 
-	if (next || !r->att)
+	if (next || !a)
 		return next;
-	return named_by(r, r->att->resumed_from, r->att->resumed_from_step);
+	return named_by(r, a->resumed_from, a->resumed_from_step);
 }
 
 const struct ckpt *ckpt_first(const struct job_rec *r)
 {
 	const struct ckpt *own = ckpt_of(r, r->attempts, -1);
+	const struct attempt_rec *a = rec_newest(r);
 
-	if (own || !r->att || r->att->number != r->attempts)
+	if (own || !a || a->number != r->attempts)
 		return own;
-	return named_by(r, r->att->resumed_from, r->att->resumed_from_step);
+	return named_by(r, a->resumed_from, a->resumed_from_step);
 }
 
 const struct ckpt *ckpt_before(const struct job_rec *r, const struct ckpt *c)
@@ -387,14 +389,15 @@ static void settle_parts(struct job_rec *r, uint32_t attempt, const char *format
 
 static struct ckpt *new_entry(struct job_rec *r, uint32_t attempt, const cJSON *d)
 {
+	const struct attempt_rec *a = rec_attempt(r, attempt);
 	const struct ckpt *begin = NULL;
 	const char *format = json_str_or(d, "format", "plain");
-	uint32_t nodes = r->att ? r->att->n_places : 1, number = ckpt_next_number(r), parent;
+	uint32_t nodes = a ? a->n_places : 1, number = ckpt_next_number(r), parent;
 	struct ckpt *c;
 
 	if (!r->ckpts)
 		r->ckpts = xcalloc(1, sizeof(*r->ckpts));
-	begin = r->att ? named_by(r, r->att->resumed_from, r->att->resumed_from_step) : NULL;
+	begin = a ? named_by(r, a->resumed_from, a->resumed_from_step) : NULL;
 	parent = begin ? begin->number : 0;
 	settle_parts(r, attempt, format);
 	make_room(r);

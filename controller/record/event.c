@@ -13,6 +13,7 @@
 
 struct ctx {
 	struct job_rec *r;
+	struct attempt_rec *a; /* that the event is of; NULL: none in the record */
 	enum event_type type;
 	uint32_t attempt;
 	uint64_t at_us;
@@ -88,6 +89,15 @@ static int need_attempt(struct ctx *c)
 	if (!c->r->att || c->r->att->number != c->attempt)
 		return err_set(c->e, ERR_INTERNAL, "%s: attempt %u is not the newest", event_name(c->type),
 		               c->attempt);
+	return 0;
+}
+
+/* Also one that is still being collected. */
+static int need_any(struct ctx *c)
+{
+	if (!c->a)
+		return err_set(c->e, ERR_INTERNAL, "%s: attempt %u is not the newest, nor is it being collected",
+		               event_name(c->type), c->attempt);
 	return 0;
 }
 
@@ -282,6 +292,13 @@ static void note_kept(struct ctx *c)
 			a->places[v->valueint].kept = 1;
 }
 
+static int all_collected(struct ctx *c)
+{
+	if (rec_collects(c->r->att) || rec_collects(c->r->old))
+		return err_set(c->e, ERR_INTERNAL, "%s: an attempt is still being collected", event_name(c->type));
+	return 0;
+}
+
 /* The job waits in the queue, or, with status `recovering`, for nodes to replace those that it gave back. */
 static int apply_requeued(struct ctx *c)
 {
@@ -291,7 +308,7 @@ static int apply_requeued(struct ctx *c)
 
 	if (replaces && (r->status != JOB_RECOVERING || !r->att))
 		return err_set(c->e, ERR_INTERNAL, "requeued: the job is not between two attempts");
-	if ((!replaces && move_job(c, JOB_QUEUED) < 0) || attempt_over(c) < 0)
+	if ((!replaces && (move_job(c, JOB_QUEUED) < 0 || all_collected(c) < 0)) || attempt_over(c) < 0)
 		return -1;
 	if (r->status == JOB_HELD)
 		return err_set(c->e, ERR_INTERNAL, "requeued: the job is held");
@@ -311,7 +328,7 @@ static int apply_ended(struct ctx *c)
 
 	if (to < 0 || !job_ended((enum job_status)to))
 		return err_set(c->e, ERR_INTERNAL, "ended: not an end state");
-	if (move_job(c, (enum job_status)to) < 0 || attempt_over(c) < 0)
+	if (move_job(c, (enum job_status)to) < 0 || attempt_over(c) < 0 || all_collected(c) < 0)
 		return -1;
 	if (to == JOB_COMPLETED && data_number(c, "exit_code", -1) != 0)
 		return err_set(c->e, ERR_INTERNAL, "ended: completed without exit code 0");
@@ -336,6 +353,15 @@ static int apply_removed(struct ctx *c)
 
 /* ---- of an attempt --------------------------------------------------------------------------- */
 
+/* The newest attempt makes room for another one. It stays in the record while its nodes collect. */
+static void set_old(struct job_rec *r)
+{
+	attempt_rec_free(r->old);
+	r->old = rec_collects(r->att) ? r->att : NULL;
+	if (!r->old)
+		attempt_rec_free(r->att);
+}
+
 static int apply_placed(struct ctx *c)
 {
 	struct job_rec *r = c->r;
@@ -343,6 +369,8 @@ static int apply_placed(struct ctx *c)
 
 	if (move_job(c, JOB_STARTING) < 0)
 		return -1;
+	if (r->old && rec_collects(r->old))
+		return err_set(c->e, ERR_INTERNAL, "placed: attempt %u is still being collected", r->old->number);
 	if (c->attempt != r->attempts + 1 || data_whole(c, "epoch", 0) <= r->epoch)
 		return err_set(c->e, ERR_INTERNAL, "placed: attempt %u does not follow %u", c->attempt, r->attempts);
 	a = xcalloc(1, sizeof(*a));
@@ -364,7 +392,7 @@ static int apply_placed(struct ctx *c)
 	a->price_uusd = data_whole(c, "price_uusd", 0);
 	a->phases[PHASE_QUEUED] = (struct phase_rec){r->queued_us, c->at_us};
 	phase_open(a, PHASE_PROVISIONING, c->at_us);
-	attempt_rec_free(r->att);
+	set_old(r);
 	r->att = a;
 	r->attempts = a->number;
 	r->epoch = a->epoch;
@@ -387,24 +415,24 @@ static struct place_rec *place_of(struct ctx *c)
 {
 	int64_t at = data_number(c, "node_rank", -1);
 
-	if (need_attempt(c) < 0)
+	if (need_any(c) < 0)
 		return NULL;
-	if (at < 0 || at >= c->r->att->n_places) {
+	if (at < 0 || at >= c->a->n_places) {
 		err_set(c->e, ERR_INTERNAL, "%s: no node of that number", event_name(c->type));
 		return NULL;
 	}
-	return &c->r->att->places[at];
+	return &c->a->places[at];
 }
 
 static int apply_place(struct ctx *c)
 {
 	struct place_rec *p = place_of(c);
 	enum place_state to = place_target(c->type);
-	struct attempt_rec *a = c->r->att;
+	struct attempt_rec *a = c->a;
 
 	if (!p)
 		return -1;
-	if (!state_move_ok(STATE_PLACE, (int)p->state, (int)to) || a->state == ATT_ENDED)
+	if (!state_move_ok(STATE_PLACE, (int)p->state, (int)to))
 		return err_set(c->e, ERR_INTERNAL, "%s: a launch that is %s cannot become %s", event_name(c->type),
 		               state_name(STATE_PLACE, (int)p->state), state_name(STATE_PLACE, (int)to));
 	p->state = to;
@@ -425,6 +453,8 @@ static int apply_place(struct ctx *c)
 		a->phases[PHASE_PROVISIONING].ended_us = c->at_us;
 		phase_open(a, PHASE_STAGING, c->at_us);
 	}
+	if (a->state == ATT_ENDED && !rec_collects(a))
+		phases_close(a, c->at_us);
 	return 0;
 }
 
@@ -446,7 +476,7 @@ static int apply_saved(struct ctx *c)
 
 	if (!p)
 		return -1;
-	if (p->state != PLACE_ENDED || c->r->att->outcome == OUT_NONE)
+	if (p->state != PLACE_ENDED || c->a->outcome == OUT_NONE)
 		return err_set(c->e, ERR_INTERNAL, "node_saved: too early or too late");
 	p->saved = 1;
 	return 0;
@@ -615,15 +645,19 @@ static int apply_outcome(struct ctx *c)
 static int apply_attempt_ended(struct ctx *c)
 {
 	struct attempt_rec *a = c->r->att;
-	int outcome = state_find(STATE_OUTCOME, data_text(c, "outcome"));
+	int outcome = state_find(STATE_OUTCOME, data_text(c, "outcome")),
+	    stopped = cJSON_IsTrue(data_item(c, "collects")); /* the rest of its end goes on behind */
 
 	if (move_attempt(c, ATT_ENDED) < 0)
 		return -1;
 	if (a->outcome == OUT_NONE)
 		return err_set(c->e, ERR_INTERNAL, "attempt_ended: without an outcome");
 	for (uint32_t i = 0; i < a->n_places; i++)
-		if (a->places[i].state < PLACE_CLEANED)
-			return err_set(c->e, ERR_INTERNAL, "attempt_ended: node %u is not cleaned", i);
+		if (a->places[i].state < (stopped ? PLACE_ENDED : PLACE_CLEANED))
+			return err_set(c->e, ERR_INTERNAL, "attempt_ended: node %u is not %s", i,
+			               stopped ? "stopped" : "cleaned");
+	if (stopped && rec_collects(c->r->old))
+		return err_set(c->e, ERR_INTERNAL, "attempt_ended: the one before it is still being collected");
 	a->state = ATT_ENDED;
 	a->ended_us = c->at_us;
 	c->r->held_us += c->at_us > a->started_us ? c->at_us - a->started_us : 0;
@@ -635,14 +669,15 @@ static int apply_attempt_ended(struct ctx *c)
 		a->cls = cls < 0 ? RC_UNKNOWN : (enum reason_class)cls;
 		rec_set(&a->reason, data_text(c, "reason"));
 	}
-	phases_close(a, c->at_us);
+	if (!rec_collects(a))
+		phases_close(a, c->at_us);
 	note_kept(c);
 	return 0;
 }
 
 static int apply_checkpoint(struct ctx *c)
 {
-	if (need_attempt(c) < 0)
+	if (need_any(c) < 0)
 		return -1;
 	return ckpt_apply_part(c->r, c->attempt, c->d, c->e);
 }
@@ -654,9 +689,9 @@ static int apply_checkpoint_changed(struct ctx *c)
 
 static int apply_failure_line(struct ctx *c)
 {
-	if (need_attempt(c) < 0)
+	if (need_any(c) < 0)
 		return -1;
-	failure_list_add(&c->r->att->failures, c->d);
+	failure_list_add(&c->a->failures, c->d);
 	return 0;
 }
 
@@ -672,7 +707,7 @@ static const apply_fn fns[] = {
 int event_apply(struct job_rec *r, enum event_type t, uint32_t attempt, uint64_t at_us, const cJSON *data,
                 struct err *e)
 {
-	struct ctx c = {r, t, attempt, at_us, data, e};
+	struct ctx c = {r, rec_attempt(r, attempt), t, attempt, at_us, data, e};
 
 	if ((size_t)t >= sizeof(fns) / sizeof(*fns))
 		return err_set(e, ERR_INTERNAL, "%s is not an event of a job", event_name(t));

@@ -83,7 +83,8 @@ void rec_fini(struct job_rec *r)
 	ckpt_list_free(r->ckpts);
 	r->ckpts = NULL;
 	attempt_rec_free(r->att);
-	r->att = NULL;
+	attempt_rec_free(r->old);
+	r->att = r->old = NULL;
 }
 
 /* ---- to rows --------------------------------------------------------------------------------- */
@@ -552,6 +553,27 @@ const struct place_rec *rec_limited(const struct attempt_rec *a)
 	return NULL;
 }
 
+int rec_collects(const struct attempt_rec *a)
+{
+	for (uint32_t i = 0; a && a->state == ATT_ENDED && i < a->n_places; i++)
+		if (a->places[i].state < PLACE_CLEANED)
+			return 1;
+	return 0;
+}
+
+/* Code that looks at the old attempt exchanges the two for that time. */
+struct attempt_rec *rec_newest(const struct job_rec *r)
+{
+	return r->old && (!r->att || r->old->number > r->att->number) ? r->old : r->att;
+}
+
+struct attempt_rec *rec_attempt(const struct job_rec *r, uint32_t number)
+{
+	if (r->att && r->att->number == number)
+		return r->att;
+	return r->old && r->old->number == number ? r->old : NULL;
+}
+
 struct place_rec *rec_place_of(const struct attempt_rec *a, uint64_t node_id)
 {
 	for (uint32_t i = 0; i < a->n_places; i++)
@@ -586,8 +608,8 @@ static const char *check_attempt(const struct job_rec *r)
 	}
 	if (a->state == ATT_ENDED)
 		for (uint32_t i = 0; i < a->n_places; i++)
-			if (a->places[i].state < PLACE_CLEANED)
-				return "an attempt ended before its nodes were cleaned or given up";
+			if (a->places[i].state < PLACE_ENDED)
+				return "an attempt ended before its nodes had stopped";
 	return NULL;
 }
 
@@ -608,6 +630,10 @@ const char *rec_check(const struct job_rec *r)
 		return "busy without an attempt that goes on";
 	if (!busy && r->att && r->att->state != ATT_ENDED)
 		return "an attempt goes on without the job";
+	if (r->old && (!r->att || r->old->number + 1 != r->att->number || r->old->state != ATT_ENDED))
+		return "an old attempt that is not the one before the newest, or has not ended";
+	if (!busy && (rec_collects(r->att) || rec_collects(r->old)))
+		return "an attempt is being collected without the job";
 	if (r->status == JOB_RUNNING && r->att->state != ATT_RUNNING)
 		return "the job runs, its attempt does not";
 	return r->att ? check_attempt(r) : NULL;

@@ -101,6 +101,7 @@ struct job_rec {
 	char *alert;             /* JSON: the newest one; NULL none */
 	char *skip_steps;        /* that its next attempt leaves out */
 	struct attempt_rec *att; /* newest; NULL before the first, and when hearthd needs none any more */
+	struct attempt_rec *old; /* the one before it, which was still being collected when it began; NULL none */
 };
 
 static inline uint32_t rec_index(const struct job_rec *r) /* of a member */
@@ -154,6 +155,11 @@ int rec_looks_killed(const struct attempt_rec *a, uint32_t rank);
 /* First node whose agent stopped the launch for a limit of memory or disk; the place's text says which. NULL
  * none. */
 const struct place_rec *rec_limited(const struct attempt_rec *a);
+struct attempt_rec *rec_newest(const struct job_rec *r); /* NULL none */
+/* 1: it has ended, and some of its nodes still upload and clean up. */
+int rec_collects(const struct attempt_rec *a);
+/* The newest attempt, or the old one; NULL: another number. */
+struct attempt_rec *rec_attempt(const struct job_rec *r, uint32_t number);
 struct place_rec *rec_place_of(const struct attempt_rec *a, uint64_t node_id);
 /* Checks what must always hold. NULL, or the error as static text. */
 const char *rec_check(const struct job_rec *r);

@@ -194,7 +194,7 @@ static int attempts_differ(const struct replay *p, const struct store_job_rows *
 		return say_why(why, n, "events give %u attempts, there are rows of %zu", p->r.attempts,
 		               rows->n_attempts);
 	for (uint32_t i = 0; i < p->r.attempts; i++) {
-		r.att = i < p->n_past ? p->past[i] : p->r.att;
+		r.att = i < p->n_past ? p->past[i] : rec_attempt(&p->r, i + 1);
 		if (!r.att || r.att->number != i + 1)
 			return say_why(why, n, "attempt %u has no events", i + 1);
 		if (rows->attempts[i].number != i + 1)
@@ -250,6 +250,23 @@ static int checkpoints_differ(const struct job_rec *r, const struct store_job_ro
 	return 0;
 }
 
+static void add_past(struct replay *p, struct attempt_rec **a)
+{
+	if (!*a)
+		return;
+	p->past = xrealloc(p->past, (p->n_past + 1) * sizeof(*p->past));
+	p->past[p->n_past++] = *a;
+	*a = NULL;
+}
+
+static void take_past(struct replay *p)
+{
+	if (!rec_collects(p->r.old))
+		add_past(p, &p->r.old);
+	if (!rec_collects(p->r.att))
+		add_past(p, &p->r.att);
+}
+
 static void apply_row(struct replay *p, const struct event_row *ev)
 {
 	int t = event_find(ev->type);
@@ -264,11 +281,8 @@ static void apply_row(struct replay *p, const struct event_row *ev)
 		         ev->type ? ev->type : "");
 		return;
 	}
-	if (t == EV_PLACED && p->r.att) { /* a record holds the newest only */
-		p->past = xrealloc(p->past, (p->n_past + 1) * sizeof(*p->past));
-		p->past[p->n_past++] = p->r.att;
-		p->r.att = NULL;
-	}
+	if (t == EV_PLACED) /* a record holds the newest only, and one that is being collected */
+		take_past(p);
 	data = event_data(ev, e.text, sizeof(e.text));
 	if (!data || event_apply(&p->r, (enum event_type)t, ev->attempt, ev->at_us, data, &e) < 0)
 		snprintf(p->bad, sizeof(p->bad), "event %" PRIu64 ": %.200s", ev->id, e.text);

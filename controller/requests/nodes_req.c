@@ -131,7 +131,8 @@ void req_node_rm(struct core *c, struct request *rq)
 		    n->name, n->n_jobs, n->n_jobs == 1 ? "" : "s", n->name);
 		return;
 	}
-	if (n->n_jobs) /* the administrator confirms that the node is gone, and its ranks with it */
+	if (n->n_jobs ||
+	    n->n_collects) /* the administrator confirms that the node is gone, and its ranks with it */
 		node_is_lost(c, n, "removed by an administrator", req_user(c, rq));
 	d = cJSON_CreateObject();
 	json_add_str(d, "node", n->name);

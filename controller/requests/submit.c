@@ -19,7 +19,7 @@
 #include "controller/record/states.h"
 #include "controller/requests/suggest.h"
 #include "controller/run/array.h"
-#include "controller/run/decide.h"
+#include "controller/run/attempt.h"
 #include "controller/run/resolve.h"
 #include "controller/share/alloc.h"
 #include "controller/share/await.h"

@@ -16,9 +16,15 @@
 #define FINISH_WAIT_US 60000000 /* after the last rank: time for mpirun and the orteds to end */
 
 void port_mark(struct core *c, uint32_t port, int delta);
+/* Carries out the decisions of the scheduler library. Call it at the end of a turn, and before you ask the
+ * library for a forecast. */
+void decide(struct core *c);
 void start_attempt(struct core *c, struct cjob *j, const struct sched_decision *d);
 void send_orders(struct core *c, struct cjob *j); /* sends due orders that this session has not got */
 void job_review(struct core *c, struct cjob *j);
+/* Gives up nodes that make no progress with the collection. Returns the boot time of the next look,
+ * UINT64_MAX when no node collects any more. */
+uint64_t review_open_places(struct core *c, struct cjob *j);
 int end_wants_kill(const struct job_rec *r);
 /* Ends the attempt with the verdict v. The kill on its nodes follows. */
 void attempt_end(struct core *c, struct cjob *j, const struct verdict *v);

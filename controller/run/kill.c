@@ -26,6 +26,7 @@
 #include "controller/record/states.h"
 #include "controller/run/array.h"
 #include "controller/run/checkpoints.h"
+#include "controller/run/collect.h"
 #include "controller/run/job_token.h"
 #include "controller/run/recover.h"
 #include "controller/run/replace.h"
@@ -103,7 +104,8 @@ void place_lost(struct core *c, struct cjob *j, uint32_t place, uint64_t silent_
 	/* An agent that is there but does not confirm gets no work until it reports that launch as over. */
 	if (n && unconfirmed)
 		stale_add(c, n, j->r.id, j->r.att->number, j->r.att->epoch);
-	alloc_release(c, j, p->node_id);
+	if (!j->looks_back) /* else the next attempt may have it */
+		alloc_release(c, j, p->node_id);
 	if (n)
 		node_job_del(n, j);
 	rsh_lost(c, j, place);
@@ -112,7 +114,8 @@ void place_lost(struct core *c, struct cjob *j, uint32_t place, uint64_t silent_
 
 void place_cleaned(struct core *c, struct cjob *j, struct cnode *n)
 {
-	if (!rec_holds(&j->r, rec_place_of(j->r.att, n->r.id)))
+	/* The next attempt may have the place of one that is being collected. */
+	if (!j->looks_back && !rec_holds(&j->r, rec_place_of(j->r.att, n->r.id)))
 		alloc_release(c, j, n->r.id);
 	node_job_del(n, j);
 }
@@ -438,9 +441,12 @@ static void end_job(struct core *c, struct cjob *j, enum job_status status, int3
 	log_info("event=ended job=%" PRIu64 " status=%s", j->r.id, state_name(STATE_JOB, (int)status));
 }
 
-static void post_attempt_ended(struct core *c, struct cjob *j)
+static void post_attempt_ended(struct core *c, struct cjob *j, int collects)
 {
 	cJSON *d = cJSON_CreateObject();
+
+	if (collects)
+		cJSON_AddTrueToObject(d, "collects");
 
 	if (j->act->upload_failed && j->r.att->outcome == OUT_SUCCEEDED) {
 		TEXT(reason);
@@ -480,6 +486,20 @@ static char *end_reason(const struct cjob *j, const char *says)
 	return reason;
 }
 
+/* The next attempt need not wait for the rest of this one's end. */
+static void go_on_early(struct core *c, struct cjob *j)
+{
+	post_attempt_ended(c, j, 1);
+	usage_mark(c, j);
+	cost_ends(c, j);
+	learn_time(c, j);
+	port_mark(c, j->r.att->master_port, -1);
+	token_job_expire(c, j);
+	collect_begin(c, j);
+	recover_begin(c, j);
+	recover_review(c, j);
+}
+
 void finish_attempt(struct core *c, struct cjob *j)
 {
 	struct active *act = j->act;
@@ -489,7 +509,11 @@ void finish_attempt(struct core *c, struct cjob *j)
 	int goes_on;
 	TEXT(spent);
 
-	post_attempt_ended(c, j);
+	if (collect_may_begin(j)) {
+		go_on_early(c, j);
+		return;
+	}
+	post_attempt_ended(c, j, 0);
 	goes_on = recover_goes_on(j);
 	usage_mark(c, j);
 	cost_ends(c, j);

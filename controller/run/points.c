@@ -62,6 +62,8 @@ static int is_current(struct core *c, const struct wm_metrics *m)
 	struct job_row row = {0};
 	struct err e;
 
+	if (j && j->collect && j->collect_attempt == m->attempt)
+		return 1;
 	if (j)
 		return j->r.epoch == m->epoch && j->r.attempts == m->attempt;
 	if (c->points.late_job != m->job) {
@@ -153,6 +155,8 @@ int on_metrics(struct core *c, const char *node, const struct wm_metrics *m)
 			put_series(c->turn.metrics, node, m, p + i, k - i);
 	}
 	free(p);
+	if (j && j->r.attempts != m->attempt) /* late ones: what counts is where the job is now */
+		return 0;
 	keep_last(c, m);
 	array_points(c, m);
 	return 1;

@@ -544,6 +544,11 @@ static void requeue_job(struct core *c, struct cjob *j, const struct job_spec *s
 	else if (replaces && asked && strcmp(asked, "start") == 0) /* a new hearthd settles it again */
 		json_add_str(d, "begins", asked);
 	free(begins);
+	if (!replaces && j->collect) {
+		j->awaits_collect = 1;
+		cJSON_Delete(d);
+		return;
+	}
 	if (replaces) {
 		json_add_str(d, "status", state_name(STATE_JOB, JOB_RECOVERING));
 		replace_add_kept(c, j, d);
@@ -620,11 +625,27 @@ void recover_loaded(struct core *c, struct cjob *j)
 	job_touch(c, j);
 }
 
+/* A stop that waited for the results of the last attempt. */
+static void end_stopped(struct core *c, struct cjob *j)
+{
+	cJSON *d = cJSON_CreateObject();
+
+	json_add_str(d, "status", state_name(STATE_JOB, JOB_STOPPED));
+	json_add_str(d, "reason", j->r.reason ? j->r.reason : "");
+	job_post(c, j, EV_ENDED, d);
+}
+
 void recover_review(struct core *c, struct cjob *j)
 {
-	if (j->act || !j->r.att || j->r.att->state != ATT_ENDED)
+	if (j->act || !j->r.att || j->r.att->state != ATT_ENDED || (j->collect && j->awaits_collect))
 		return;
-	if (j->r.wanted == WANT_NOTHING && now_boot(c) < j->recover_us && !alloc_exchanges(c, j))
+	if (j->r.wanted != WANT_NOTHING && j->collect) {
+		j->awaits_collect = 1;
+		return;
+	}
+	if (j->r.wanted == WANT_STOP)
+		end_stopped(c, j);
+	else if (j->r.wanted == WANT_NOTHING && now_boot(c) < j->recover_us && !alloc_exchanges(c, j))
 		job_deadline(c, j, j->recover_us);
 	else
 		review_waiting(c, j);

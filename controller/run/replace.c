@@ -37,8 +37,8 @@ void replace_add_kept(struct core *c, const struct cjob *j, cJSON *d)
 	for (uint32_t i = 0; (again || rec_keeps_nodes(&j->r)) && i < a->n_places; i++) {
 		const struct place_rec *p = &a->places[i];
 
-		if (p->state == PLACE_CLEANED && (p->kept || !again) && !is_listed(avoid, p->node) &&
-		    alloc_lasts(c, p->node_id))
+		if (p->state >= PLACE_ENDED && p->state <= PLACE_CLEANED && (p->kept || !again) &&
+		    !is_listed(avoid, p->node) && alloc_lasts(c, p->node_id))
 			cJSON_AddItemToArray(keeps, cJSON_CreateNumber(i));
 	}
 	cJSON_AddItemToObject(d, "keeps", keeps);
@@ -90,10 +90,13 @@ static void name_missing(const struct attempt_rec *a, struct text *out)
 static void end_wait(struct core *c, struct cjob *j, const struct job_spec *spec)
 {
 	uint32_t kept = replace_kept(j->r.att);
-	cJSON *d = cJSON_CreateObject();
+	cJSON *d;
 	char span[40];
 	TEXT(reason);
 
+	if (j->collect) /* nodes may still come until its results are saved */
+		return;
+	d = cJSON_CreateObject();
 	text_add(&reason, "%.500s; no node replaced ", j->r.reason ? j->r.reason : "");
 	name_missing(j->r.att, &reason);
 	text_add(&reason, " within %s: the job ", str_duration(spec->retry.wait_s, span, sizeof(span)));

@@ -40,10 +40,13 @@ struct cjob *report_current(struct core *c, const struct cnode *n, uint64_t job,
                             uint64_t epoch, struct place_rec **place)
 {
 	struct cjob *j = job_find(c, job);
+	const struct attempt_rec *a = j ? j->r.att : NULL;
 
 	*place = NULL;
-	if (!j || !j->act || !j->r.att || j->r.att->number != attempt || j->r.att->epoch != epoch ||
-	    j->r.att->state == ATT_ENDED)
+	if (!j || !j->act || !a || a->number != attempt || (a->state == ATT_ENDED && !j->looks_back))
+		return NULL;
+	/* Orders about an attempt that is being collected carry the job's present epoch. */
+	if (a->epoch != epoch && !(j->looks_back && j->r.epoch == epoch))
 		return NULL;
 	*place = rec_place_of(j->r.att, n->r.id);
 	return *place && (*place)->state != PLACE_LOST ? j : NULL;
@@ -127,7 +130,8 @@ static void note_progress(struct core *c, struct place_rt *rt, const struct wm_l
 static void upload_failed(struct core *c, struct cjob *j, const char *text)
 {
 	cJSON *d = cJSON_CreateObject();
-	char *all = xasprintf("not uploaded: %.1000s", text);
+	char *all = j->looks_back ? xasprintf("attempt %u, not uploaded: %.1000s", j->r.att->number, text)
+	                          : xasprintf("not uploaded: %.1000s", text);
 
 	free(j->act->upload_text);
 	j->act->upload_text = xstrdup(text);
@@ -279,6 +283,7 @@ void on_launch_report(struct core *c, struct cnode *n, uint64_t id, const struct
 		rt->sent = 0;
 	}
 	rt->reported = 1;
+	rt->over = m->over;
 	if (vanished_is_over(c, j, n, p, m))
 		return;
 	if (is_undone(j, p, m)) {

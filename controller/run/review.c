@@ -20,6 +20,7 @@
 #include "controller/record/states.h"
 #include "controller/record/verdict.h"
 #include "controller/run/array.h"
+#include "controller/run/collect.h"
 #include "controller/run/recover.h"
 #include "controller/share/alloc.h"
 #include "controller/share/cost.h"
@@ -380,11 +381,10 @@ static void review_kill(struct core *c, struct cjob *j)
 	}
 }
 
-static void review_collect(struct core *c, struct cjob *j)
+uint64_t review_open_places(struct core *c, struct cjob *j)
 {
 	const struct attempt_rec *a = j->r.att;
 	uint64_t now = now_boot(c), next = UINT64_MAX, limit = (uint64_t)c->cfg.prepare_timeout_s * 1000000;
-	uint32_t open = 0;
 
 	for (uint32_t i = 0; i < a->n_places; i++) {
 		uint64_t at = j->act->rt[i].progress_us + limit;
@@ -393,7 +393,6 @@ static void review_collect(struct core *c, struct cjob *j)
 		if (a->places[i].state >= PLACE_CLEANED)
 			continue;
 		if (now < at) {
-			open++;
 			if (at < next)
 				next = at;
 			continue;
@@ -403,10 +402,18 @@ static void review_collect(struct core *c, struct cjob *j)
 		cleanup_says(c, j, text.at);
 		place_lost(c, j, i, 0, 1, text.at);
 	}
-	if (open)
-		job_deadline(c, j, next);
-	else
+	return next;
+}
+
+static void review_collect(struct core *c, struct cjob *j)
+{
+	uint64_t at = review_open_places(c, j);
+
+	if (at == UINT64_MAX ? !j->collect : collect_may_begin(j))
 		finish_attempt(c, j);
+	else if (at != UINT64_MAX)
+		job_deadline(c, j, at);
+	/* else the attempt before it is still being collected: its end is looked at again then */
 }
 
 static void review_ending(struct core *c, struct cjob *j)
@@ -451,8 +458,10 @@ void job_review(struct core *c, struct cjob *j)
 	wait_review(c, j);
 	if (j->r.status == JOB_RECOVERING && !j->act)
 		recover_review(c, j);
-	if (!j->act || !j->r.att)
+	if (!j->act || !j->r.att) {
+		collect_review(c, j);
 		return;
+	}
 	switch (j->r.att->state) {
 	case ATT_PREPARING:
 		review_preparing(c, j);
@@ -470,4 +479,5 @@ void job_review(struct core *c, struct cjob *j)
 		break;
 	}
 	send_orders(c, j);
+	collect_review(c, j);
 }

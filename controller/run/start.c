@@ -125,6 +125,15 @@ static void cannot_start(struct core *c, struct cjob *j, const struct err *e)
 	job_post(c, j, EV_ENDED, d);
 }
 
+/* What is missing may be among what its nodes still upload. */
+static void start_later(struct core *c, struct cjob *j, const struct err *e)
+{
+	log_info("event=start_later job=%" PRIu64 " text=\"%s\"", j->r.id, e->text);
+	alloc_unqueue(c, j);
+	active_free(c, j);
+	j->awaits_collect = 1;
+}
+
 static const char *cause_of(const struct cjob *j)
 {
 	if (!j->r.attempts)
@@ -200,7 +209,10 @@ void start_attempt(struct core *c, struct cjob *j, const struct sched_decision *
 
 	a = j->act = active_new(c, j, &e);
 	if (!a || resolve_refs(c, a->spec, &a->inputs, &e) < 0 || find_beginning(c, j, dec, &e) < 0) {
-		cannot_start(c, j, &e);
+		if (j->collect)
+			start_later(c, j, &e);
+		else
+			cannot_start(c, j, &e);
 		return;
 	}
 	random_text(c, token, 32);
@@ -239,6 +251,26 @@ void start_attempt(struct core *c, struct cjob *j, const struct sched_decision *
 	log_info("event=placed job=%" PRIu64 " attempt=%u nodes=%u main=%s", j->r.id, j->r.att->number,
 	         j->r.att->n_places, j->r.att->places[0].node);
 	job_touch(c, j);
+}
+
+/* ---- decisions of the scheduler library ------------------------------------------------------- */
+
+void decide(struct core *c)
+{
+	struct sched_decision *d;
+
+	alloc_prepare(c);
+	for (int n = 0; (d = alloc_step(c, n)); n++) {
+		struct cjob *j = job_find(c, d->job);
+
+		if (j && (j->r.status == JOB_QUEUED || (j->r.status == JOB_RECOVERING && !j->act))) {
+			start_attempt(c, j, d);
+		} else {
+			log_error("event=placed_unknown_job job=%" PRIu64, d->job);
+			sched_job_remove(c->sched, d->job);
+		}
+		sched_decision_free(d);
+	}
 }
 
 /* ---- orders ---------------------------------------------------------------------------------- */
@@ -396,7 +428,7 @@ static void order_place(struct core *c, struct cjob *j, uint32_t i, const struct
 		due = SENT_GO;
 	else if (a->state == ATT_ENDING && !place_over(p->state) && j->act->kill_us)
 		due = SENT_KILL;
-	else if (a->state == ATT_ENDING && a->outcome != OUT_NONE &&
+	else if (a->state >= ATT_ENDING && a->outcome != OUT_NONE &&
 	         (p->state == PLACE_ENDED || p->state == PLACE_FAILED))
 		due = SENT_COLLECT;
 	if (!due || rt->sent & due)
@@ -413,7 +445,7 @@ static void order_place(struct core *c, struct cjob *j, uint32_t i, const struct
 	} else {
 		struct wm_collect m = {.job = j->r.id,
 		                       .attempt = a->number,
-		                       .epoch = a->epoch,
+		                       .epoch = j->r.epoch,
 		                       .keep = (uint8_t)rec_any_rank_started(a)};
 
 		hold_send(c, n, WM_COLLECT, &m);
@@ -425,7 +457,8 @@ static void order_drops(struct core *c, struct cjob *j, uint32_t i, const struct
 {
 	struct place_rt *rt = &j->act->rt[i];
 
-	if (rt->session != n->session || rt->sent & SENT_DROPS || j->r.att->places[i].state >= PLACE_CLEANED)
+	if (j->looks_back || rt->session != n->session || rt->sent & SENT_DROPS ||
+	    j->r.att->places[i].state >= PLACE_CLEANED)
 		return;
 	rt->sent |= SENT_DROPS;
 	checkpoint_drop(c, j, i, n);

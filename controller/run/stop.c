@@ -12,6 +12,12 @@
 
 int job_stop(struct core *c, struct cjob *j, cJSON *d)
 {
+	if (j->r.status == JOB_RECOVERING && !j->act && j->collect) { /* its results are saved first */
+		alloc_unqueue(c, j);
+		job_post(c, j, EV_STOP_WANTED, d);
+		job_touch(c, j);
+		return 0;
+	}
 	if (j->r.status == JOB_QUEUED || j->r.status == JOB_HELD || (j->r.status == JOB_RECOVERING && !j->act)) {
 		alloc_unqueue(c, j);
 		json_add_str(d, "status", state_name(STATE_JOB, JOB_STOPPED));

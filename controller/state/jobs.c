@@ -37,6 +37,21 @@ struct cjob *job_new(struct core *c, uint64_t id)
 	return j;
 }
 
+/* Frees what is not stored of an attempt that is being collected. */
+static void collection_free(struct core *c, struct cjob *j)
+{
+	struct attempt_rec *newest = j->r.att;
+
+	if (!j->collect)
+		return;
+	j->r.att = rec_attempt(&j->r, j->collect_attempt);
+	j->act = j->collect;
+	j->collect = NULL;
+	j->looks_back = LOOKS_AT_NEWEST;
+	active_free(c, j);
+	j->r.att = newest;
+}
+
 void job_free(struct core *c, struct cjob *j)
 {
 	job_deadline(c, j, UINT64_MAX);
@@ -45,6 +60,7 @@ void job_free(struct core *c, struct cjob *j)
 	if (j->touched)
 		DL_DELETE2(c->jobs.touched, j, touch_prev, touch_next);
 	active_free(c, j);
+	collection_free(c, j);
 	for (size_t i = 0; i < c->n_observers; i++)
 		if (c->observers[i].job_goes)
 			c->observers[i].job_goes(c, j);
@@ -157,7 +173,8 @@ void job_settle(struct core *c, uint64_t id)
 	}
 	if (!j->act && j->r.att && j->r.att->state == ATT_ENDED) {
 		attempt_rec_free(j->r.att);
-		j->r.att = NULL;
+		attempt_rec_free(j->r.old);
+		j->r.att = j->r.old = NULL;
 	}
 }
 

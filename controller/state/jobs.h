@@ -15,6 +15,7 @@ enum { SENT_PREPARE = 1, SENT_GO = 2, SENT_KILL = 4, SENT_COLLECT = 8, SENT_DROP
 struct place_rt {     /* of one launch on one node, not stored */
 	uint64_t session; /* for which `sent` counts */
 	uint8_t sent, reported;
+	uint8_t over; /* enum launch_over, as last reported */
 	/* The agent lost the launch that ran here: why, as static text; NULL no. The place is lost once the agent
 	 * says that nothing is left. */
 	const char *vanished;
@@ -81,6 +82,7 @@ struct active { /* of a job whose attempt has not ended, not stored */
 	struct quota_use *quota; /* NULL: it has sent nothing that counts */
 };
 
+enum { LOOKS_AT_NEWEST = 1, LOOKS_AT_OLD };
 struct carray;
 struct job_watch;
 struct cjob {
@@ -88,6 +90,8 @@ struct cjob {
 	char *spec, *run; /* texts; NULL = only in the store */
 	struct active *act;
 	struct job_watch *watch;          /* watch/; NULL: nothing was seen that is watched */
+	struct active *collect;           /* of the attempt that is being collected (run/collect.h); NULL none */
+	uint32_t collect_attempt;         /* its number */
 	struct carray *arr;               /* NULL: it has no members */
 	struct strv *avoid;               /* nodes that did not get ready */
 	uint64_t deadline_us;             /* boot; UINT64_MAX none */
@@ -100,7 +104,9 @@ struct cjob {
 	uint8_t typed;                    /* queued: it asks for instance types */
 	uint64_t waited_us;               /* with goes_first: its wait before its last attempt */
 	uint8_t goes_first;               /* until it starts: it waits before all others of its priority */
-	uint8_t admitted;                 /* of a member: its array lets it wait with the scheduler, or run */
+	uint8_t looks_back;               /* collect_look: one of LOOKS_AT...; 0 no */
+	uint8_t awaits_collect; /* between two attempts: the next one waits for the end of the collection */
+	uint8_t admitted;       /* of a member: its array lets it wait with the scheduler, or run */
 	uint8_t dirty_job, dirty_attempt, in_turn, touched, spec_saved, removed;
 	struct cjob *turn_next, *turn_prev, *touch_next, *touch_prev;
 	UT_hash_handle hh;

@@ -81,28 +81,45 @@ void node_detach(struct core *c, struct cnode *n)
 	free(n->gpu_util.v);
 	free(n->gpu_memory_used.v);
 	free(n->jobs);
+	free(n->collects);
+}
+
+static void list_add(struct cjob ***v, uint32_t *n, uint32_t *cap, struct cjob *j)
+{
+	for (uint32_t i = 0; i < *n; i++)
+		if ((*v)[i] == j)
+			return;
+	if (*n == *cap) {
+		*cap = *cap ? *cap * 2 : 8;
+		*v = xreallocarray(*v, *cap, sizeof(**v));
+	}
+	(*v)[(*n)++] = j;
+}
+
+static void list_del(struct cjob **v, uint32_t *n, const struct cjob *j)
+{
+	for (uint32_t i = 0; i < *n; i++) {
+		if (v[i] != j)
+			continue;
+		v[i] = v[--*n];
+		return;
+	}
 }
 
 void node_job_add(struct cnode *n, struct cjob *j)
 {
-	for (uint32_t i = 0; i < n->n_jobs; i++)
-		if (n->jobs[i] == j)
-			return;
-	if (n->n_jobs == n->cap_jobs) {
-		n->cap_jobs = n->cap_jobs ? n->cap_jobs * 2 : 8;
-		n->jobs = xreallocarray(n->jobs, n->cap_jobs, sizeof(*n->jobs));
-	}
-	n->jobs[n->n_jobs++] = j;
+	if (j->looks_back)
+		list_add(&n->collects, &n->n_collects, &n->cap_collects, j);
+	else
+		list_add(&n->jobs, &n->n_jobs, &n->cap_jobs, j);
 }
 
 void node_job_del(struct cnode *n, const struct cjob *j)
 {
-	for (uint32_t i = 0; i < n->n_jobs; i++) {
-		if (n->jobs[i] != j)
-			continue;
-		n->jobs[i] = n->jobs[--n->n_jobs];
-		return;
-	}
+	if (j->looks_back)
+		list_del(n->collects, &n->n_collects, j);
+	else
+		list_del(n->jobs, &n->n_jobs, j);
 }
 
 uint64_t node_time(const struct cnode *n, uint64_t us)

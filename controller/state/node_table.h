@@ -67,6 +67,8 @@ struct cnode { /* begins with its record; core->records holds both */
 	uint64_t instance;               /* random number of the agent's process, 0 unknown */
 	char boot_id[PROC_BOOT_ID_SIZE]; /* of the machine when its agent connected; "" unknown */
 	uint8_t restarted;      /* it has connected in another boot, and has not reported everything yet */
+	struct cjob **collects; /* whose earlier attempt has a launch here that is being collected */
+	uint32_t n_collects, cap_collects;
 	uint32_t version;       /* of the protocol, as its agent offered it; 0 unknown */
 	uint32_t outdated_said; /* version of which the event was posted */
 	struct health health;
@@ -95,6 +97,7 @@ int node_unknown(const struct core *c, const char *name, struct err *e);
 void node_attach(struct core *c, struct cnode *n);
 /* Frees everything but the record, which the caller frees next. */
 void node_detach(struct core *c, struct cnode *n);
+/* In the list of collections, while the job looks back (run/collect.h). */
 void node_job_add(struct cnode *n, struct cjob *j);
 void node_job_del(struct cnode *n, const struct cjob *j);
 /* Converts a time of the node's wall clock to ours, as far as the difference is known. 0 stays 0. */

@@ -298,24 +298,34 @@ static void record_event(struct core *c, struct event_row *ev, char *data)
 	h->ev.type = xstrdup(ev->type);
 }
 
-static void write_attempt(struct turn *t, struct cjob *j)
+static void write_attempt_of(struct turn *t, const struct job_rec *r)
 {
 	struct attempt_row a;
 
-	if (!j->dirty_attempt || !j->r.att)
-		return;
-	rec_attempt_row(&j->r, &a);
+	rec_attempt_row(r, &a);
 	store_txn_attempt(t->txn, &a);
 	attempt_row_borrowed_fini(&a);
-	for (uint32_t i = 0; i < j->r.att->n_ranks; i++) {
+	for (uint32_t i = 0; i < r->att->n_ranks; i++) {
 		struct rank_row k;
 
-		if (!j->r.att->ranks[i].dirty)
+		if (!r->att->ranks[i].dirty)
 			continue;
-		rec_rank_row(&j->r, i, &k);
+		rec_rank_row(r, i, &k);
 		store_txn_rank(t->txn, &k);
-		j->r.att->ranks[i].dirty = 0;
+		r->att->ranks[i].dirty = 0;
 	}
+}
+
+static void write_attempt(struct turn *t, struct cjob *j)
+{
+	struct job_rec old = j->r; /* with the old attempt as the one of the row */
+
+	if (!j->dirty_attempt || !j->r.att)
+		return;
+	write_attempt_of(t, &j->r);
+	old.att = j->r.old;
+	if (old.att)
+		write_attempt_of(t, &old);
 	j->dirty_attempt = 0;
 }
 

@@ -145,6 +145,10 @@ static void say_launch(struct sim *s, struct sim_agent *a, struct sim_launch *l)
 	                             .done_bytes = s->w->next_frame,
 	                             .cls = l->cls,
 	                             .text = l->cls ? why : none};
+
+	/* Each third agent does not say how far the end is. */
+	if ((l->state == LAUNCH_ENDED || l->state == LAUNCH_FAILED) && (a - s->agents) % 3 != 2)
+		m.over = OVER_SAVED;
 	uint64_t frame = say(s, a, WM_LAUNCH_REPORT, &m);
 
 	if (l->state == LAUNCH_CLEANED)

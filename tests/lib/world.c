@@ -581,7 +581,9 @@ static uint64_t epoch_of(const struct world *w, uint64_t job, uint32_t attempt)
 {
 	const struct cjob *j = job_find(w->core, job);
 
-	return j && j->r.att && j->r.att->number == attempt ? j->r.att->epoch : attempt;
+	const struct attempt_rec *a = j ? rec_attempt(&j->r, attempt) : NULL;
+
+	return a ? a->epoch : attempt;
 }
 
 void world_launch(struct world *w, const char *node, uint64_t job, uint32_t attempt, uint8_t state,
@@ -594,7 +596,8 @@ void world_launch(struct world *w, const char *node, uint64_t job, uint32_t atte
 	                             .state = state,
 	                             .phase = phase,
 	                             .cls = cls,
-	                             .text = (char *)(uintptr_t)(text ? text : "")};
+	                             .text = (char *)(uintptr_t)(text ? text : ""),
+	                             .over = state == LAUNCH_ENDED || state == LAUNCH_FAILED ? w->over : 0};
 
 	world_msg(w, node, 0, WM_LAUNCH_REPORT, &m);
 	world_turn(w);

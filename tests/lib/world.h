@@ -46,6 +46,7 @@ struct world {
 	uint32_t lease_ms;            /* of hearthd */
 	const char *boot_id;          /* of agents that connect; NULL "b" */
 	uint64_t instance;            /* of agents that connect; 0: 1 */
+	uint8_t over;                 /* enum launch_over, in reports of ENDED and FAILED launches */
 	uint32_t version;             /* of the protocol, of agents that connect; 0: the present one */
 	uint64_t n_commits, next_session, next_frame;
 	/* the last answer */

@@ -151,9 +151,10 @@ struct sim_job { /* as its user sees it */
 	unsigned index;
 	uint64_t id; /* acknowledged; 0 not yet */
 	uint32_t n_ranks, n_nodes;
-	uint32_t members;  /* of a sweep; their ids follow */
-	uint32_t uploaded; /* nodes whose output is on record, of the newest attempt */
-	uint64_t after;    /* job that it waits for; 0 none */
+	uint32_t members;     /* of a sweep; their ids follow */
+	uint32_t uploaded;    /* nodes whose output is on record, of the newest attempt */
+	uint64_t uploaded_by; /* the attempt of which that is: an earlier one may still be collected */
+	uint64_t after;       /* job that it waits for; 0 none */
 	enum spec_after_kind after_kind;
 	int chosen;
 	char *spec, key[32];

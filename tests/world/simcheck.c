@@ -509,11 +509,13 @@ static void recount_outputs(const cJSON *ev, const char *type, const cJSON *data
 			j = &sim->jobs[i];
 	if (!j)
 		return;
-	if (strcmp(type, "placed") == 0)
+	if (strcmp(type, "placed") == 0) {
 		j->uploaded = 0;
+		j->uploaded_by = (uint64_t)number(ev, "attempt", 0);
+	}
 	for (unsigned i = 0; i < sim->o.nodes && s; i++)
 		if (strcmp(type, "artifact") == 0 && strcmp(s, sim->nodes[i].name) == 0 && kind &&
-		    strcmp(kind, "model") == 0)
+		    strcmp(kind, "model") == 0 && (uint64_t)number(ev, "attempt", 0) == j->uploaded_by)
 			j->uploaded |= 1u << i;
 	s = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(data, "status"));
 	if (strcmp(type, "ended") == 0 && s && strcmp(s, "completed") == 0 && !j->members &&

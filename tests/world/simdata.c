@@ -366,6 +366,7 @@ struct step {
 	struct loop_timer *timer;
 	const struct stage_ops *stage;
 	const struct upload_ops *upload;
+	int checkpoints; /* of an upload: they are there */
 	void (*drained)(void *arg);
 	void *arg;
 	int left; /* looks at progress before it is done; -1 hangs */
@@ -537,15 +538,22 @@ static void on_upload(void *arg)
 		again(s);
 		return;
 	}
+	if (!bad && !s->checkpoints) { /* they come first, and the rest may take longer than the next attempt */
+		s->checkpoints = 1;
+		s->left = (int)sim_rnd(&sim->rng_prog, 6);
+		left.digest = digest;
+		again(s);
+		if (leaves)
+			ops->artifact(&left, a);
+		ops->checkpoints(a);
+		return;
+	}
 	loop_timer_destroy(s->timer);
 	free(s);
 	if (bad) {
 		ops->done(-1, "the other end is full", a);
 		return;
 	}
-	left.digest = digest;
-	if (leaves)
-		ops->artifact(&left, a);
 	ops->artifact(&r, a);
 	ops->done(0, NULL, a);
 }

@@ -51,7 +51,7 @@ static void on_done(int rc, const char *text, void *arg)
 	snprintf(up.text, sizeof(up.text), "%s", text ? text : "");
 }
 
-static const struct upload_ops ops = {on_progress, on_artifact, on_done};
+static const struct upload_ops ops = {.progress = on_progress, .artifact = on_artifact, .done = on_done};
 
 static uint64_t epoch = 1;
 

@@ -617,8 +617,7 @@ static void test_check(void)
 	BREAK(PLACED, att->outcome, OUT_FAILED, "an outcome before the end");
 	BREAK(ENDED, att->ranks[1].exit_code, 1, "succeeded although not every rank exited with 0");
 	BREAK(ENDING, att->ranks[1].exit_code, -1, "a rank exited without a status");
-	BREAK(ENDED, att->places[1].state, PLACE_ENDED,
-	      "an attempt ended before its nodes were cleaned or given up");
+	BREAK(ENDED, att->places[1].state, PLACE_ENDED, "an attempt is being collected without the job");
 	live(&r, OUTCOME);
 	r.att->outcome = OUT_FAILED;
 	r.att->ranks[1].state = RANK_RUNNING;

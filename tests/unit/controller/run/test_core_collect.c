@@ -1,0 +1,269 @@
+/*
+ * The two halves of an attempt's end: the next attempt begins when the old one has stopped, and the old one
+ * is collected behind it. Over restarts, lost nodes, stops, and ends of the job.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "controller/record/rec.h"
+#include "store/read/query.h"
+#include "tests/lib/tap.h"
+#include "tests/lib/world.h"
+
+#define SECOND 1000000ull
+#define ONE    "{\"name\": \"one\", \"command\": [\"/bin/x\"], \"launcher\": \"direct\"}"
+#define TWO                                                                                                  \
+	"{\"name\": \"two\", \"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"resources\": "               \
+	"{\"instances\": 2, \"gpus_per_instance\": 1}}"
+
+static void pass(struct world *w, unsigned seconds)
+{
+	while (seconds--) {
+		for (struct cnode *n = node_first(w->core); n; n = node_next(n))
+			if (n->connected)
+				world_beat(w, n->name);
+		world_advance(w, SECOND);
+	}
+}
+
+static void begin(struct world *w, uint64_t id, uint32_t attempt)
+{
+	world_launch(w, "a", id, attempt, LAUNCH_READY, 0, NULL);
+	world_rank(w, "a", id, attempt, 0, PS_RUNNING, 0, 0, NULL);
+}
+
+static void end(struct world *w, uint64_t id, uint32_t attempt, uint32_t code)
+{
+	world_rank(w, "a", id, attempt, 0, PS_EXITED, code, 0, "it broke\n");
+	world_launch(w, "a", id, attempt, LAUNCH_ENDED, 0, NULL);
+}
+
+static void artifact(struct world *w, const char *node, uint64_t id, uint32_t attempt, const char *kind)
+{
+	const struct cjob *j = job_find(w->core, id);
+	char empty[] = "", uri[] = "file:///out";
+	struct wm_artifact_report m = {.job = id,
+	                               .attempt = attempt,
+	                               .epoch =
+	                                   rec_attempt(&j->r, attempt) ? rec_attempt(&j->r, attempt)->epoch : 0,
+	                               .kind = (char *)(uintptr_t)kind,
+	                               .digest = empty,
+	                               .uri = uri,
+	                               .text = empty,
+	                               .files = 1};
+
+	world_msg(w, node, 0, WM_ARTIFACT_REPORT, &m);
+	world_turn(w);
+}
+
+static unsigned artifacts_of(struct world *w, uint64_t id, uint32_t attempt)
+{
+	cJSON *list = store_artifacts_json(w->reader, id, NULL), *a;
+	unsigned n = 0;
+
+	cJSON_ArrayForEach (a, list)
+		n += (uint32_t)cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(a, "attempt")) == attempt;
+	cJSON_Delete(list);
+	return n;
+}
+
+static struct world *one_collecting(uint64_t seed, uint64_t *id)
+{
+	struct world *w = world_create(seed);
+
+	w->over = OVER_SAVED;
+	world_agent_up(w, "a", 1, 4);
+	*id = world_submit(w, ONE);
+	begin(w, *id, 1);
+	end(w, *id, 1, 3);
+	is_str(world_status(w, *id), "starting", "the next attempt is prepared when the old one has stopped");
+	is_int(world_count(w, "a", WM_COLLECT), 1, "the old one is being collected");
+	is_int(world_count(w, "a", WM_PREPARE), 2, "its node prepares the next one");
+	return w;
+}
+
+static void test_behind(void)
+{
+	uint64_t id;
+	struct world *w = one_collecting(51, &id);
+
+	begin(w, id, 2);
+	is_str(world_status(w, id), "running", "attempt 2 runs");
+	artifact(w, "a", id, 1, "output");
+	is_int(artifacts_of(w, id, 1), 1, "what attempt 1 uploads meanwhile is registered as its own");
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	is_str(world_status(w, id), "running", "attempt 1 is collected, and attempt 2 runs on");
+	ok(!job_find(w->core, id)->collect, "the collection is over");
+	end(w, id, 2, 0);
+	world_launch(w, "a", id, 2, LAUNCH_CLEANED, 0, NULL);
+	is_str(world_status(w, id), "completed", "the job completes");
+	world_end_well(w);
+}
+
+/* An agent that does not say that a launch has stopped is collected first, as before. */
+static void test_old_agent(void)
+{
+	struct world *w = world_create(52);
+	uint64_t id;
+
+	world_agent_up(w, "a", 1, 4);
+	id = world_submit(w, ONE);
+	begin(w, id, 1);
+	end(w, id, 1, 3);
+	is_str(world_status(w, id), "recovering", "nobody said that it has stopped");
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	is_str(world_status(w, id), "starting", "the next attempt follows the clean-up");
+	world_end_well(w);
+}
+
+static void test_end_waits(void)
+{
+	uint64_t id;
+	struct world *w = one_collecting(53, &id);
+
+	begin(w, id, 2);
+	end(w, id, 2, 0);
+	world_launch(w, "a", id, 2, LAUNCH_CLEANED, 0, NULL);
+	is_str(world_status(w, id), "stopping", "the job does not end before attempt 1 is collected");
+	artifact(w, "a", id, 1, "model");
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	is_str(world_status(w, id), "completed", "then it does");
+	is_int(artifacts_of(w, id, 1), 1, "nothing of attempt 1 is lost");
+	world_end_well(w);
+}
+
+static void test_third_waits(void)
+{
+	uint64_t id;
+	struct world *w = one_collecting(54, &id);
+
+	begin(w, id, 2);
+	end(w, id, 2, 3);
+	pass(w, 15);
+	is_str(world_status(w, id), "recovering", "a third attempt waits for the oldest collection");
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	pass(w, 12);
+	is_str(world_status(w, id), "starting", "then it starts, while attempt 2 is collected");
+	ok(job_find(w->core, id)->collect_attempt == 2 && job_find(w->core, id)->collect, "attempt 2 is");
+	world_launch(w, "a", id, 2, LAUNCH_CLEANED, 0, NULL);
+	world_end_well(w);
+}
+
+static void test_restart(void)
+{
+	struct wm_sync_begin b = {.instance = 1};
+	struct wm_sync_end e = {.instance = 1};
+	uint64_t id, session;
+	struct world *w = one_collecting(55, &id);
+
+	begin(w, id, 2);
+	world_forget(w);
+	world_restart(w);
+	session = world_agent_connect(w, "a");
+	world_agent_inventory(w, "a", session, 1, 4);
+	world_msg(w, "a", session, WM_SYNC_BEGIN, &b);
+	world_rank(w, "a", id, 1, 0, PS_EXITED, 3, 0, "it broke\n");
+	world_launch(w, "a", id, 1, LAUNCH_ENDED, 0, NULL);
+	world_rank(w, "a", id, 2, 0, PS_RUNNING, 0, 0, NULL);
+	world_launch(w, "a", id, 2, LAUNCH_RUNNING, 0, NULL);
+	world_msg(w, "a", session, WM_SYNC_END, &e);
+	world_turn(w);
+	is_str(world_status(w, id), "running", "hearthd was killed: attempt 2 runs");
+	is_int(world_count(w, "a", WM_COLLECT), 1, "the next hearthd collects attempt 1");
+	is_int(world_count(w, "a", WM_KILL), 0, "nothing is ended");
+	artifact(w, "a", id, 1, "output");
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	is_int(artifacts_of(w, id, 1), 1, "and registers its results");
+	ok(!job_find(w->core, id)->collect, "the collection is over");
+	end(w, id, 2, 0);
+	world_launch(w, "a", id, 2, LAUNCH_CLEANED, 0, NULL);
+	is_str(world_status(w, id), "completed", "the job completes");
+	world_end_well(w);
+}
+
+/* Between two attempts: in the back-off of the second restart. */
+static void test_between(void)
+{
+	uint64_t id;
+	struct world *w = one_collecting(56, &id);
+
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	begin(w, id, 2);
+	end(w, id, 2, 3);
+	is_str(world_status(w, id), "recovering", "in its back-off");
+	world_restart(w);
+	world_agent_up(w, "a", 1, 4);
+	is_str(world_status(w, id), "recovering", "hearthd was killed; the agent has lost the launch");
+	ok(!job_find(w->core, id)->collect, "nothing is left to collect");
+	world_request(w, REQ_STOP, id, NULL, "{}");
+	is_str(world_status(w, id), "stopped", "a stop ends the job at once");
+	world_end_well(w);
+
+	w = one_collecting(57, &id);
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	begin(w, id, 2);
+	end(w, id, 2, 3);
+	world_request(w, REQ_STOP, id, NULL, "{}");
+	is_str(world_status(w, id), "recovering", "a stop during the collection waits for the results");
+	artifact(w, "a", id, 2, "output");
+	world_launch(w, "a", id, 2, LAUNCH_CLEANED, 0, NULL);
+	is_str(world_status(w, id), "stopped", "then the job is stopped");
+	is_int(artifacts_of(w, id, 2), 1, "with its results");
+	world_end_well(w);
+}
+
+static void test_node_lost(void)
+{
+	struct world *w = world_create(58);
+	uint64_t id;
+
+	w->over = OVER_SAVED;
+	world_agent_up(w, "a", 1, 4);
+	world_agent_up(w, "b", 1, 4);
+	world_agent_up(w, "c", 1, 4);
+	id = world_submit(w, TWO);
+	world_launch(w, "a", id, 1, LAUNCH_READY, 0, NULL);
+	world_launch(w, "b", id, 1, LAUNCH_READY, 0, NULL);
+	world_rank(w, "a", id, 1, 0, PS_RUNNING, 0, 0, NULL);
+	world_rank(w, "b", id, 1, 1, PS_RUNNING, 0, 0, NULL);
+	world_rank(w, "a", id, 1, 0, PS_EXITED, 3, 0, "it broke\n");
+	world_rank(w, "b", id, 1, 1, PS_EXITED, 0, 9, "");
+	world_launch(w, "a", id, 1, LAUNCH_ENDED, 0, NULL);
+	is_int(world_count(w, "a", WM_PREPARE), 1, "one node has not stopped: nothing is prepared");
+	world_launch(w, "b", id, 1, LAUNCH_ENDED, 0, NULL);
+	is_int(world_count(w, "a", WM_PREPARE), 2, "both have: the next attempt is prepared");
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	core_agent_down(w->core, "b", node_find(w->core, "b")->session, "reset by peer");
+	world_turn(w);
+	is_int(world_request(w, REQ_NODE_LOST, 0, "b", "{}"), 200, "a node is lost that has both attempts");
+	ok(!job_find(w->core, id)->collect, "attempt 1 is collected as far as it can be");
+	is_str(world_status(w, id), "recovering", "and attempt 2 ends");
+	world_end_well(w);
+}
+
+/* A node that makes no progress with its uploads is given up, and its job goes on. */
+static void test_no_progress(void)
+{
+	uint64_t id;
+	struct world *w = one_collecting(59, &id);
+
+	begin(w, id, 2);
+	pass(w, 601);
+	is_str(world_status(w, id), "running", "attempt 2 runs on");
+	ok(!job_find(w->core, id)->collect, "attempt 1 was given up");
+	like(job_find(w->core, id)->r.cleanup, "has not finished uploading", "and the job says so");
+	world_end_well(w);
+}
+
+int main(void)
+{
+	test_behind();
+	test_old_agent();
+	test_end_waits();
+	test_third_waits();
+	test_restart();
+	test_between();
+	test_node_lost();
+	test_no_progress();
+	return tap_done();
+}
