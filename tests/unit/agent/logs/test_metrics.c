@@ -196,6 +196,32 @@ static void test_empty_lines(void)
 	free(g);
 }
 
+/* A rule's line needs no number, and counts once a second. Rules on metrics bring no pattern. */
+static void test_rule_lines(void)
+{
+	char name[] = "nccl", pattern[] = "NCCL WARN", metric[] = "m";
+	struct watch_rule rules[] = {{.name = name, .metric = metric, .above = 1},
+	                             {.name = name, .pattern = pattern}};
+	struct job_spec spec = {.rules = rules, .n_rules = 1};
+	static const char text[] = "NCCL WARN a\nstep=7\nNCCL WARN b\n";
+	struct metric_set *set;
+	struct metric_scan m;
+	struct got g = {0};
+
+	ok(metric_set_create(&spec) == NULL, "a rule on a metric has no pattern");
+	spec.n_rules = 2;
+	set = metric_set_create(&spec);
+	is_int(metric_set_count(set), 1, "a rule on a line has one");
+	metric_scan_init(&m, set);
+	metric_scan_feed(&m, text, sizeof(text) - 1, 5000000, on_point, NULL, &g);
+	metric_scan_feed(&m, text, sizeof(text) - 1, 5900000, on_point, NULL, &g);
+	is_str(g.text, "rule:nccl=1@-1", "lines within a second count once");
+	metric_scan_feed(&m, text, sizeof(text) - 1, 6000000, on_point, NULL, &g);
+	is_str(g.text, "rule:nccl=1@-1 rule:nccl=1@-1", "a line after it counts again");
+	metric_scan_fini(&m);
+	metric_set_destroy(set);
+}
+
 int main(void)
 {
 	test_patterns();
@@ -204,5 +230,6 @@ int main(void)
 	test_stop();
 	test_bad_pattern();
 	test_empty_lines();
+	test_rule_lines();
 	return tap_done();
 }
