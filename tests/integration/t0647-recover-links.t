@@ -20,7 +20,7 @@ fault_blink() {
 	cluster_cut "$VICTIM" && chaos_pause 2 && cluster_heal "$VICTIM" || return
 	ms=$(((${EPOCHREALTIME/./} - from) / 1000))
 	echo "$ms" >"$CLUSTER/blink_ms"
-	[ "$ms" -lt 2200 ] || recover_attempts_blink=$(recover_late_blink "$1")
+	[ "$ms" -lt 2100 ] || recover_attempts_blink=$(recover_late_blink "$1")
 }
 recover_late_blink() { # JOB: so many attempts as it has when it has ended
 	recover_wait "$1" 50
