@@ -17,7 +17,7 @@ enum reaction {
 	MOVES,    /* a node, its agent or the start is the cause: elsewhere */
 	REPEATS,  /* unknown: once in place, then elsewhere */
 	RETURNS,  /* numeric: back to an older checkpoint */
-	CONTINUES /* others needed the place: elsewhere, never counted */
+	CONTINUES /* hearthd itself took the place for others: elsewhere, never counted */
 };
 
 /* why: of NEVER, or of an end that other nodes would bring, too; for people. */
@@ -155,6 +155,9 @@ static enum reaction reaction_of(const struct plan_in *in)
 	if (in->verdict == VERDICT_USER)
 		return NEVER;
 	if (in->verdict == VERDICT_DRAIN || in->verdict == VERDICT_MOVE)
+		return MOVES;
+	/* A program can print any line. What it only claims is counted, or it would restart for ever. */
+	if (in->verdict == VERDICT_REQUEUE && reactions[in->cls].how == CONTINUES)
 		return MOVES;
 	return in->own_limit && *reactions[in->cls].why ? NEVER : reactions[in->cls].how;
 }

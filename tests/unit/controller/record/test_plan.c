@@ -158,6 +158,33 @@ static void test_capacity(void)
 	is_int(restarts(&in, 0, 99, &p), 3, "the budgets are apart");
 }
 
+/* A program can print any line. Only hearthd itself knows that it preempted the job. */
+static void test_claims(void)
+{
+	static const enum reason_class claimed[] = {RC_PREEMPTED, RC_RECLAIMED};
+	struct retry_plan p;
+
+	for (size_t i = 0; i < sizeof claimed / sizeof *claimed; i++) {
+		struct plan_in in = usual(state_name(STATE_CLASS, claimed[i]));
+
+		in.verdict = VERDICT_REQUEUE;
+		plan_make(&in, &p);
+		is_str(plan_action_name(p.action), "elsewhere", "a line that claims a preemption: elsewhere");
+		is_int(restarts(&in, 0, 99, &p), 30, "at most retry.capacity times a day");
+		in = usual(state_name(STATE_CLASS, claimed[i]));
+		in.verdict = VERDICT_REQUEUE;
+		in.newest = 5;
+		is_int(restarts(&in, 0, 99, &p), 3, "and at most retry.no_progress times without progress");
+		like(p.text, "retry.no_progress", "which the plan names");
+		in.used.stuck = 2;
+		plan_make(&in, &p);
+		is_int(p.wait_s, 20, "with a back-off");
+	}
+	struct plan_in in = usual("timeout");
+	in.verdict = VERDICT_REQUEUE;
+	is_str(action_of(&in), "stop", "a line about a time limit: none, like the limit itself");
+}
+
 static void test_backoff(void)
 {
 	static const unsigned want[] = {0, 10, 20, 40, 80, 160, 320, 600, 600};
@@ -267,6 +294,7 @@ int main(void)
 	test_table();
 	test_attempts();
 	test_capacity();
+	test_claims();
 	test_backoff();
 	test_rest();
 	return tap_done();
