@@ -160,13 +160,20 @@ static int open_parent(int at, const char *entry, struct err *e)
 	return at;
 }
 
+/* What an agent that was killed has left there is in no index. */
 static int open_place(struct server *s, const char *place, struct err *e)
 {
-	int fd;
+	int fd, rc;
 
 	if (s->held < 0 || !server_is_name(place))
 		return err_set(e, ERR_PROTOCOL, "no place for a checkpoint: \"%.40s\"", place);
-	if (mkdirat(s->held, place, 0700) < 0)
+	rc = mkdirat(s->held, place, 0700);
+	if (rc < 0 && errno == EEXIST) {
+		if (server_drop_held(s, place, e) < 0)
+			return -1;
+		rc = mkdirat(s->held, place, 0700);
+	}
+	if (rc < 0)
 		return err_sys(e, errno, "folder of held checkpoints");
 	fd = openat(s->held, place, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	return fd < 0 ? err_sys(e, errno, "folder of held checkpoints") : fd;

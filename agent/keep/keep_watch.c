@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include "common/base/strutil.h"
 #include "common/base/text.h"
 #include "common/net/wire_msg.h"
+#include "common/os/fsutil.h"
 
 #define DIR_CHECKPOINTS "checkpoints"
 #define IDLE_MS         60000u /* then a look in any case */
@@ -35,6 +37,8 @@ struct keep_watch {
 	char *ml, *held, *cpus;
 	int ml_fd, held_fd;
 	uint64_t next_seq;
+	uint64_t *known; /* places in the index at the start */
+	size_t n_known;
 	atomic_int hurry;
 	int waiting, hurried; /* thread: it waits for a change; the news reached the helper */
 	struct files *files;
@@ -335,6 +339,30 @@ static int open_folders(struct keep_watch *k, struct err *e)
 	return k->ml_fd < 0 || k->held_fd < 0 ? err_sys(e, errno, "%s", k->ml_fd < 0 ? k->ml : k->held) : 0;
 }
 
+static int drop_left(const char *name, void *arg)
+{
+	struct keep_watch *k = arg;
+	uint64_t seq = strtoull(name, NULL, 10);
+	struct err e;
+
+	for (size_t i = 0; i < k->n_known; i++)
+		if (k->known[i] == seq)
+			return 0;
+	log_info("event=held_left launch_folder=%s place=%s", k->held, name);
+	if (files_drop(k->files, name, "", &e) < 0)
+		log_warn("event=held_not_removed place=%s reason=\"%s\"", name, e.text);
+	return worker_cancelled(k->w);
+}
+
+/* What an earlier agent was holding when it was killed is in no index: nothing else would remove it. */
+static void drop_unknown(struct keep_watch *k)
+{
+	struct err e;
+
+	if (start_helper(k, &e) == 0)
+		fs_each(k->held, drop_left, k, NULL);
+}
+
 static void run_watch(struct worker *w, void *arg)
 {
 	struct keep_watch *k = arg;
@@ -345,6 +373,7 @@ static void run_watch(struct worker *w, void *arg)
 		log_warn("event=keeper_failed reason=\"%s\"", e.text);
 	else if (ask_moment(k, &e) == 0) {
 		k->over = k->moment.over;
+		drop_unknown(k);
 		watch_launch(k);
 	}
 	files_destroy(k->files);
@@ -373,6 +402,7 @@ static void watch_free(void *arg)
 	free(k->ml);
 	free(k->held);
 	free(k->cpus);
+	free(k->known);
 	free(k);
 }
 
@@ -392,8 +422,11 @@ struct keep_watch *keep_watch_start(const struct keep_watch_params *p, const str
 	k->ml_fd = k->held_fd = -1;
 	k->next_seq = p->next_seq;
 	user_copy(&k->user, p->user);
-	for (size_t i = 0; i < p->known->n; i++)
+	k->known = xcalloc(p->known->n + 1, sizeof(*k->known));
+	for (size_t i = 0; i < p->known->n; i++) {
 		keep_memory_done(&k->memory, p->known->v[i].print);
+		k->known[k->n_known++] = p->known->v[i].seq;
+	}
 	k->handle = worker_start(p->workers, &task, k, e);
 	if (!k->handle) {
 		watch_free(k);

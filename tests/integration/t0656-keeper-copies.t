@@ -50,6 +50,8 @@ ok "slow: a copy is under way" wait_until 40 some
 kill -KILL "$(cat "$CLUSTER/agent-host1.pid")"
 ok "the agent is killed meanwhile" wait_until 10 cluster_gone agent-host1
 ok "what it copied is there" some
+left=$CLUSTER/host1/data/held/$slow.1/files/77 # as a hold that was under way leaves it
+cluster_in host1 sh -c "mkdir '$left' && echo part >'$left/ckpt'" || diag "no folder $left"
 kill -KILL "$(cat "$CLUSTER/hearthd.pid")"
 ok "and hearthd" wait_until 10 cluster_gone hearthd
 cluster_agent host1 --slots 20 --checkpoint-rate 8MiB
@@ -58,6 +60,7 @@ whole() { find "$CLUSTER/copies" -name '*.manifest' ! -name '.*' | grep -q .; }
 ok "a copy is complete while hearthd is down" wait_until 40 whole
 cluster_hearthd
 ok "hearthd hears of it" wait_until 40 has "$slow" verified 8
+ok "what the killed agent was holding is removed" cluster_in host1 test ! -e "$left"
 step=$(newest "$slow" verified)
 bad=
 while read -r copy; do

@@ -144,6 +144,22 @@ static void test_hold(void)
 	     "what was removed since the look has its own reason");
 }
 
+/* An agent that was killed left it, and the next one begins with the same number. */
+static void test_left(void)
+{
+	cleanup_free char *rest = NULL;
+
+	put("held/4/whole-4.pt", "ha");
+	put("held/4/other/part", "x");
+	put("ml/checkpoints/whole-4.pt", "half no more");
+	look();
+	is_str(hold((struct files_hold){.entry = "whole-4.pt", .place = "4"}), "",
+	       "a place with a part of a checkpoint is used again");
+	is_text("held/4/whole-4.pt", "half no more", "it has the whole one");
+	rest = get("held/4/other/part");
+	like(rest, "No such file", "and nothing else");
+}
+
 static void test_ranks(void)
 {
 	cleanup_free char *rest = NULL;
@@ -307,6 +323,7 @@ int main(void)
 	held = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	begin();
 	test_hold();
+	test_left();
 	test_ranks();
 	test_bounds();
 	test_check();
