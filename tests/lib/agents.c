@@ -273,6 +273,39 @@ static void prepare(struct sim *s, struct sim_agent *a, const struct wm_prepare 
 	say_launch(s, a, l);
 }
 
+/* The answer to an order about a launch that is not there. */
+static void say_absent(struct sim *s, struct sim_agent *a, const struct wm_kill *m, uint8_t state)
+{
+	char why[] = "nothing of this launch is on this node";
+	struct wm_launch_report r = {.job = m->job,
+	                             .attempt = m->attempt,
+	                             .epoch = m->epoch,
+	                             .state = state,
+	                             .phase = none,
+	                             .cls = state == LAUNCH_CLEANED ? RC_NONE : RC_UNKNOWN,
+	                             .text = state == LAUNCH_CLEANED ? none : why};
+
+	say(s, a, WM_LAUNCH_REPORT, &r);
+}
+
+/* Finds the launch of an order; NULL for an old order, or for a launch that it has not: then it says so, as
+ * an agent does. */
+static struct sim_launch *ordered(struct sim *s, unsigned i, const struct sim_msg *m)
+{
+	const struct wm_kill *p = m->msg; /* all orders begin in the same way */
+	struct sim_agent *a = &s->agents[i];
+	struct sim_launch *l = find(a, p->job, p->attempt);
+	int old = fenced(s, i, p->job, p->epoch);
+
+	if (!l && m->type == WM_KILL)
+		say_absent(s, a, p, LAUNCH_ENDED);
+	else if (!l && m->type == WM_COLLECT)
+		say_absent(s, a, p, LAUNCH_CLEANED);
+	else if (!l && !old)
+		say_absent(s, a, p, LAUNCH_FAILED);
+	return old ? NULL : l;
+}
+
 static void obey(struct sim *s, unsigned i, const struct sim_msg *m)
 {
 	struct sim_agent *a = &s->agents[i];
@@ -284,28 +317,22 @@ static void obey(struct sim *s, unsigned i, const struct sim_msg *m)
 		if (!fenced(s, i, p->job, p->epoch))
 			prepare(s, a, p);
 	} else if (m->type == WM_LAUNCH_GO) {
-		const struct wm_launch_go *p = m->msg;
-
-		l = fenced(s, i, p->job, p->epoch) ? NULL : find(a, p->job, p->attempt);
+		l = ordered(s, i, m);
 		if (l && l->state == LAUNCH_READY && !l->kill) {
 			l->state = LAUNCH_RUNNING;
 			l->started = 1;
 			say_launch(s, a, l);
 		}
 	} else if (m->type == WM_KILL) {
-		const struct wm_kill *p = m->msg;
-
-		l = fenced(s, i, p->job, p->epoch) ? NULL : find(a, p->job, p->attempt);
+		l = ordered(s, i, m);
 		if (l)
 			l->kill = 1;
 	} else if (m->type == WM_COLLECT) {
-		const struct wm_collect *p = m->msg;
-
-		l = fenced(s, i, p->job, p->epoch) ? NULL : find(a, p->job, p->attempt);
-		if (l && (l->state == LAUNCH_ENDED || l->state == LAUNCH_FAILED)) {
+		l = ordered(s, i, m);
+		if (l && !l->collect && (l->state == LAUNCH_ENDED || l->state == LAUNCH_FAILED)) {
 			l->collect = 1;
-			l->keep = p->keep;
-		} else if (l && l->state == LAUNCH_CLEANED) {
+			l->keep = ((const struct wm_collect *)m->msg)->keep;
+		} else if (l) {
 			say_launch(s, a, l);
 		}
 	} else if (m->type == WM_ACK) {
