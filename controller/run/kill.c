@@ -103,7 +103,7 @@ void place_lost(struct core *c, struct cjob *j, uint32_t place, uint64_t silent_
 	}
 	/* An agent that is there but does not confirm gets no work until it reports that launch as over. */
 	if (n && unconfirmed)
-		stale_add(c, n, j->r.id, j->r.att->number, j->r.att->epoch);
+		stale_add(c, n, j, j->r.att->number);
 	if (!j->looks_back) /* else the next attempt may have it */
 		alloc_release(c, j, p->node_id);
 	if (n)

@@ -25,19 +25,31 @@ static struct stale *stale_find(const struct cnode *n, uint64_t job, uint32_t at
 	return NULL;
 }
 
-void stale_add(struct core *c, struct cnode *n, uint64_t job, uint32_t attempt, uint64_t epoch)
+static void note(struct core *c, struct cnode *n, uint64_t job, uint32_t attempt)
 {
-	struct stale *s = stale_find(n, job, attempt);
+	struct stale *s = xcalloc(1, sizeof(*s));
 
-	if (!s) {
-		s = xcalloc(1, sizeof(*s));
-		s->job = job;
-		s->attempt = attempt;
-		LL_PREPEND(n->stale, s);
-	}
-	if (epoch > s->epoch)
-		s->epoch = epoch;
+	s->job = job;
+	s->attempt = attempt;
+	LL_PREPEND(n->stale, s);
 	node_changed(c, n, 0);
+}
+
+static void send_collect(struct core *c, const struct cnode *n, uint64_t job, uint32_t attempt,
+                         uint64_t epoch)
+{
+	struct wm_collect collect = {.job = job, .attempt = attempt, .epoch = epoch, .keep = 0};
+
+	hold_send(c, n, WM_COLLECT, &collect);
+}
+
+void stale_add(struct core *c, struct cnode *n, const struct cjob *j, uint32_t attempt)
+{
+	if (!stale_find(n, j->r.id, attempt))
+		note(c, n, j->r.id, attempt);
+	/* The agent's report may have come before, and the order to kill may be lost with a connection. An agent
+	 * answers COLLECT at any time with how far the launch is; stale_report goes on from there. */
+	send_collect(c, n, j->r.id, attempt, j->r.epoch);
 }
 
 void stale_report(struct core *c, struct cnode *n, const struct wm_launch_report *m)
@@ -58,12 +70,10 @@ void stale_report(struct core *c, struct cnode *n, const struct wm_launch_report
 	if (!s) {
 		log_warn("event=stale_launch job=%" PRIu64 " attempt=%u epoch=%" PRIu64 " node=%s state=%u", m->job,
 		         m->attempt, m->epoch, n->name, m->state);
-		stale_add(c, n, m->job, m->attempt, m->epoch);
+		note(c, n, m->job, m->attempt);
 	}
 	if (m->state == LAUNCH_ENDED || m->state == LAUNCH_FAILED) {
-		struct wm_collect collect = {.job = m->job, .attempt = m->attempt, .epoch = epoch, .keep = 0};
-
-		hold_send(c, n, WM_COLLECT, &collect);
+		send_collect(c, n, m->job, m->attempt, epoch);
 	} else if (m->state != LAUNCH_STOPPING) {
 		struct wm_kill kill = {.job = m->job,
 		                       .attempt = m->attempt,

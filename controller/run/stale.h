@@ -10,6 +10,7 @@
 /* Handles a launch that the node must not have: sends KILL, then COLLECT without keeping files. The node gets
  * no work until the launch has ended. */
 void stale_report(struct core *c, struct cnode *n, const struct wm_launch_report *m);
-void stale_add(struct core *c, struct cnode *n, uint64_t job, uint32_t attempt, uint64_t epoch);
+/* The same for a launch of the job that was given up: asks the agent, if it is connected, how far it is. */
+void stale_add(struct core *c, struct cnode *n, const struct cjob *j, uint32_t attempt);
 
 #endif

@@ -16,9 +16,8 @@
 #include "controller/state/core_state.h"
 
 struct stale { /* a launch that the agent has and that must not be: unknown, old or given up */
-	uint64_t job, epoch;
+	uint64_t job;
 	uint32_t attempt;
-	uint8_t state; /* enum launch_state as last reported */
 	struct stale *next;
 };
 

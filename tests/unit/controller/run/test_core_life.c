@@ -288,6 +288,44 @@ static void pass_with_beats(struct world *w, unsigned seconds)
 	}
 }
 
+/* The connection to b breaks with the order to kill in it. b is back and has just reported that the launch
+ * runs, but not yet all that it has, when the time to confirm the end is over: nothing comes by itself after
+ * that. */
+static void test_stop_unconfirmed_in_report(void)
+{
+	struct world *w = world_create(38);
+	struct wm_sync_begin begin = {.instance = 1};
+	struct wm_sync_end end = {.instance = 1};
+	uint64_t id, session;
+
+	world_agent_up(w, "a", 1, 4);
+	world_agent_up(w, "b", 1, 4);
+	id = run_two(w);
+	world_request(w, REQ_STOP, id, NULL, "{\"grace_s\": 5}");
+	world_rank(w, "a", id, 1, 0, PS_EXITED, 0, SIGTERM, NULL);
+	world_launch(w, "a", id, 1, LAUNCH_ENDED, 0, NULL);
+	pass_with_beats(w, 34);
+	is_int(world_count(w, "a", WM_COLLECT), 0, "the time to confirm is not over");
+	session = world_agent_connect(w, "b");
+	world_agent_inventory(w, "b", session, 1, 4);
+	world_msg(w, "b", session, WM_SYNC_BEGIN, &begin);
+	world_launch(w, "b", id, 1, LAUNCH_RUNNING, 0, NULL);
+	world_forget(w);
+	pass_with_beats(w, 2);
+	is_int(world_count(w, "a", WM_COLLECT), 1, "then it goes on without b");
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	world_msg(w, "b", session, WM_SYNC_END, &end);
+	is_int(world_count(w, "b", WM_COLLECT), 1, "b is asked how far its launch is");
+	world_submit(w, TWO);
+	is_str(world_status(w, id + 1), "queued", "and gets no work while it has it");
+	world_launch(w, "b", id, 1, LAUNCH_RUNNING, 0, NULL);
+	is_int(world_count(w, "b", WM_KILL), 1, "it answers that it runs, so it has to kill it");
+	world_launch(w, "b", id, 1, LAUNCH_ENDED, 0, NULL);
+	world_launch(w, "b", id, 1, LAUNCH_CLEANED, 0, NULL);
+	is_str(world_status(w, id + 1), "starting", "then it gets work again");
+	world_end_well(w);
+}
+
 static void test_replacement(void)
 {
 	struct world *w = world_create(7);
@@ -730,6 +768,7 @@ int main(void)
 	test_oom_and_start_failure();
 	test_stop();
 	test_stop_unconfirmed();
+	test_stop_unconfirmed_in_report();
 	test_replacement();
 	test_avoided_node();
 	test_user_error();
