@@ -24,6 +24,7 @@
 #define BEAT_MIN_MS     50u
 #define SILENCE_MIN_MS  1000u
 #define DIAL_MIN_MS     100u
+#define TRY_MAX_MS      1000u
 #define SENT_BEATS      64u /* whose time of sending is remembered */
 
 struct session {
@@ -62,6 +63,16 @@ static void dial_later(struct session *s)
 	loop_timer_arm(s->dial, (uint64_t)ms * 1000);
 }
 
+/* A link that was cut for two thirds of a lease must be found again within the rest of it. */
+static uint32_t try_ms(const struct session *s)
+{
+	uint32_t ms = s->lease_ms / 16;
+
+	if (!s->lease_ms || ms > TRY_MAX_MS)
+		return TRY_MAX_MS;
+	return ms > DIAL_MIN_MS ? ms : DIAL_MIN_MS;
+}
+
 static void on_dial(void *arg)
 {
 	struct session *s = arg;
@@ -71,7 +82,8 @@ static void on_dial(void *arg)
 	                      .cert_path = s->parts.identity->cert_path,
 	                      .key_path = s->parts.identity->key_path,
 	                      .role = ROLE_CONTROL,
-	                      .instance = s->parts.env->instance};
+	                      .instance = s->parts.env->instance,
+	                      .try_ms = try_ms(s)};
 	struct err e = {0};
 
 	s->peer = peer_dial(s->parts.env->loop, &d, &peer_ops, s, &e);
@@ -165,6 +177,7 @@ static void on_beat(void *arg)
 
 	if (now_us(s) - s->heard_us > (uint64_t)silence_ms(s) * 1000) {
 		hang_up(s, "nothing heard from the controller");
+		loop_timer_arm(s->dial, 0); /* it refused nothing */
 		return;
 	}
 	send_rest(s);

@@ -48,10 +48,11 @@ static inline uint64_t lease_back_us(uint32_t lease_ms)
 	return (lease_ask_ms(lease_ms) + LEASE_ROUND_MS + lease_ms / 16) * 1000ull;
 }
 
-/* Beats come at most so rarely: two may be missed before a node is out of sight. */
+/* Beats come at most so rarely: three may be missed before a node is out of sight. A link that is cut for two
+ * thirds of a lease leaves a quarter of it to connect again. */
 static inline uint32_t lease_beat_ms(uint32_t lease_ms, uint32_t wanted_ms)
 {
-	uint32_t most = lease_ms / 6;
+	uint32_t most = lease_ms / 10;
 
 	return wanted_ms > most ? most : wanted_ms;
 }

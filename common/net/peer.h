@@ -50,8 +50,12 @@ struct peer_dial {
 	uint8_t role;        /* enum wire_role */
 	uint64_t instance;   /* random number of this agent process */
 	uint32_t timeout_ms; /* for connection and handshake; 0 = 10,000 */
-	size_t out_limit;    /* bytes queued at most; 0 = 16 MiB */
-	lookup_fn resolve;   /* NULL: the system's resolver; tests give their own */
+	/* A TCP connection that nobody answers for so long is begun again: the kernel waits a second and more
+	 * before it repeats a lost SYN. The ninth and later tries last eight times as long, for far hosts. 0: one
+	 * try for each address. */
+	uint32_t try_ms;
+	size_t out_limit;  /* bytes queued at most; 0 = 16 MiB */
+	lookup_fn resolve; /* NULL: the system's resolver; tests give their own */
 };
 /* The peer exists at once; on_open or on_close follows, never before this returns. NULL: url or ca_pem is
  * invalid. A thread resolves the name of a host; timeout_ms bounds that, too. */

@@ -87,6 +87,15 @@ static int read_url(struct peer_dialling *d, const char *url, struct err *e)
 	return 0;
 }
 
+static unsigned count_addrs(const struct addrinfo *addrs)
+{
+	unsigned n = 0;
+
+	for (; addrs && n < ADDRS_MAX; addrs = addrs->ai_next)
+		n++;
+	return n;
+}
+
 static void on_found(struct addrinfo *addrs, const struct err *why, void *arg)
 {
 	struct peer *p = arg;
@@ -95,8 +104,7 @@ static void on_found(struct addrinfo *addrs, const struct err *why, void *arg)
 	peer_enter(p);
 	d->lookup = NULL;
 	d->addrs = d->next = addrs;
-	for (; addrs && d->n_addrs < ADDRS_MAX; addrs = addrs->ai_next)
-		d->n_addrs++;
+	d->n_addrs = count_addrs(addrs);
 	p->state = PEER_CONNECTING;
 	if (!d->addrs)
 		peer_fail(p, why);
@@ -194,6 +202,26 @@ static void on_connectable(int fd, int what, void *arg)
 	peer_leave(p);
 }
 
+/* The end of timeout_ms ends the rounds. */
+static void try_again(struct peer_dialling *d)
+{
+	d->rounds++;
+	d->next = d->addrs;
+	d->n_addrs = count_addrs(d->addrs);
+}
+
+/* Returns how long the next try may last; 0: until timeout_ms. */
+static uint64_t try_ms(const struct peer_dialling *d)
+{
+	uint64_t share_ms = d->timeout_ms / d->n_addrs;
+
+	if (d->try_ms)
+		return d->rounds < 8 ? d->try_ms : 8ull * d->try_ms;
+	if (d->n_addrs == 1)
+		return 0;
+	return share_ms < LEAST_TRY ? LEAST_TRY : share_ms;
+}
+
 static void on_attempt_over(void *arg)
 {
 	struct peer *p = arg;
@@ -201,6 +229,8 @@ static void on_attempt_over(void *arg)
 
 	peer_enter(p);
 	err_set(&e, ERR_TIMEOUT, "no answer from %s port %s", p->dial->host, p->dial->port);
+	if (!p->dial->n_addrs)
+		try_again(p->dial);
 	try_next(p, &e);
 	peer_leave(p);
 }
@@ -214,7 +244,7 @@ static void try_next(struct peer *p, const struct err *last)
 	end_try(d);
 	while (d->next && d->n_addrs) {
 		const struct addrinfo *a = d->next;
-		uint64_t share_ms = d->timeout_ms / d->n_addrs;
+		uint64_t ms = try_ms(d);
 
 		d->next = a->ai_next;
 		d->n_addrs--;
@@ -222,8 +252,8 @@ static void try_next(struct peer *p, const struct err *last)
 		if (d->fd >= 0 && (connect(d->fd, a->ai_addr, a->ai_addrlen) == 0 || errno == EINPROGRESS)) {
 			/* A connection made at once is reported as writable too. */
 			d->connecting = loop_fd_create(p->loop, d->fd, LOOP_WRITE, on_connectable, p);
-			if (d->n_addrs)
-				loop_timer_arm(d->attempt, (share_ms < LEAST_TRY ? LEAST_TRY : share_ms) * 1000);
+			if (ms)
+				loop_timer_arm(d->attempt, ms * 1000);
 			return;
 		}
 		err_sys(&why, errno, "cannot connect to %s port %s", d->host, d->port);
@@ -351,6 +381,7 @@ struct peer *peer_dial(struct loop *l, const struct peer_dial *d, const struct p
 	x->instance = d->instance;
 	x->resolve = d->resolve;
 	x->timeout_ms = d->timeout_ms ? d->timeout_ms : PEER_TIMEOUT_MS;
+	x->try_ms = d->try_ms;
 	p = peer_new(l, ops, arg, d->out_limit);
 	p->dial = x;
 	p->role = d->role;

@@ -36,7 +36,9 @@ struct peer_dialling {
 	lookup_fn resolve;
 	struct lookup *lookup;         /* under way */
 	struct addrinfo *addrs, *next; /* next: the one to be tried after the present one */
-	unsigned n_addrs;
+	unsigned n_addrs;              /* from next */
+	uint32_t try_ms;
+	unsigned rounds; /* through all addresses, after silence */
 	struct loop_fd *connecting;
 	struct loop_timer *attempt; /* bounds the try of one address */
 	int fd;

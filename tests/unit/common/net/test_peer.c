@@ -4,11 +4,13 @@
  */
 #include "tests/unit/common/net/peer_ends.h"
 
+#include <errno.h>
 #include <netinet/in.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -481,6 +483,60 @@ static void test_destroy_in_callback(void)
 	peer_destroy(NULL);
 }
 
+/* Opens a TCP connection without waiting for it. */
+static int begin_tcp(const struct sockaddr_in *to)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || (connect(fd, (const struct sockaddr *)to, sizeof(*to)) < 0 && errno != EINPROGRESS))
+		tap_bail("connect: %s", strerror(errno));
+	return fd;
+}
+
+/* A listener with a full queue drops the first SYN of each. The kernel repeats the SYN of another program
+ * after a second; a dial with try_ms is there first. */
+static void test_lost_syn(void)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)}, from = {0};
+	struct sockaddr_in slow = {0};
+	socklen_t n = sizeof(at);
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), filler, other, fd;
+	uint64_t end_us = clock_boot_us(clock_real()) + 200000;
+	struct end c = {0};
+	struct err e;
+	char *url;
+
+	if (bind(listener, (struct sockaddr *)&at, sizeof(at)) < 0 || listen(listener, 0) < 0 ||
+	    getsockname(listener, (struct sockaddr *)&at, &n) < 0)
+		tap_bail("listen: %s", strerror(errno));
+	filler = begin_tcp(&at);
+	other = begin_tcp(&at);
+	url = xasprintf("http://127.0.0.1:%u", ntohs(at.sin_port));
+	c.peer = peer_dial(loop,
+	                   &(struct peer_dial){.url = url,
+	                                       .node = "node1",
+	                                       .cert_path = cert_path,
+	                                       .key_path = key_path,
+	                                       .role = ROLE_CONTROL,
+	                                       .try_ms = 50},
+	                   &ends_ops, &c, &e);
+	while (clock_boot_us(clock_real()) < end_us)
+		loop_run_once(loop, 10);
+	is_int(c.closed, 0, "a dial without an answer goes on");
+	close(accept(listener, NULL, NULL));
+	n = sizeof(slow);
+	getsockname(other, (struct sockaddr *)&slow, &n);
+	n = sizeof(from);
+	UNTIL((fd = accept(listener, (struct sockaddr *)&from, &n)) >= 0);
+	ok(fd >= 0 && from.sin_port != slow.sin_port, "it is there before the kernel repeats a lost SYN");
+	peer_destroy(c.peer);
+	close(fd);
+	close(other);
+	close(filler);
+	close(listener);
+	free(url);
+}
+
 static void test_backoff(void)
 {
 	static const uint32_t want[] = {100, 100, 200, 400, 800, 1600, 3200, 5000, 5000};
@@ -514,6 +570,7 @@ int main(void)
 	test_shared(1);
 	test_flush_deadline();
 	test_destroy_in_callback();
+	test_lost_syn();
 	test_backoff();
 	ends_stop();
 	return tap_done();
