@@ -53,6 +53,11 @@ struct watch_source {
 	void *arg;
 };
 
+/* Returns the step of the checkpoint that a rollback takes: the newest one that is `margin` steps before the
+ * onset, twice as far after each earlier rollback. If none is so far, the oldest one before the onset,
+ * because it is the farthest; -1 only if none is before the onset. Watches and plans share this rule. */
+int64_t watch_find_return(struct watch_source source, int64_t onset, int64_t margin, int64_t rollbacks);
+
 struct watch_loss;
 
 struct watch_loss *watch_loss_new(const struct watch_conf *conf, struct watch_source source);

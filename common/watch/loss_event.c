@@ -71,17 +71,29 @@ static struct watch_order *add_order(struct watch_loss *w, struct watch_out *out
 	return o;
 }
 
-/* Returns the checkpoint to return to: the newest one that far before the onset, else the newest before it.
- */
-static int64_t find_checkpoint(const struct watch_loss *w, int64_t distance)
+int64_t watch_find_return(struct watch_source source, int64_t onset, int64_t margin, int64_t rollbacks)
 {
-	int64_t wanted = w->event.onset - distance;
-	if (!w->source.newest)
+	for (int64_t i = 0; i < rollbacks && margin < INT64_MAX / 4; i++)
+		margin *= 2;
+	if (margin < 1)
+		margin = 1;
+	int64_t wanted = onset >= margin ? onset - margin : -1, step = -1;
+	if (!source.newest)
 		return wanted > 0 ? wanted : 0;
-	int64_t step = w->source.newest(w->source.arg, wanted);
-	if (step < 0)
-		step = w->source.newest(w->source.arg, w->event.onset - 1);
+	if (wanted >= 0)
+		step = source.newest(source.arg, wanted);
+	if (step >= 0)
+		return step;
+	for (int64_t older = onset; older > 0 && (older = source.newest(source.arg, older - 1)) >= 0;)
+		step = older;
 	return step;
+}
+
+/* A pin saves what the rollback after it would take. */
+static int64_t find_checkpoint(const struct watch_loss *w)
+{
+	int64_t rollbacks = w->conf.on[w->event.kind] == WATCH_ROLLBACK ? w->rollbacks : 0;
+	return watch_find_return(w->source, w->event.onset, w->conf.margin_steps, rollbacks);
 }
 
 static const char *loss_or_level(const struct watch_loss *w)
@@ -91,7 +103,7 @@ static const char *loss_or_level(const struct watch_loss *w)
 
 static void order_pin(struct watch_loss *w, struct watch_out *out, int64_t step)
 {
-	int64_t to = find_checkpoint(w, w->conf.margin_steps);
+	int64_t to = find_checkpoint(w);
 	if (to < 0)
 		return;
 	struct watch_order *o = add_order(w, out, step, WATCH_PIN);
@@ -114,14 +126,11 @@ static void order_stop(struct watch_loss *w, struct watch_out *out, int64_t step
 
 static void order_rollback(struct watch_loss *w, struct watch_out *out, int64_t step, const char *why)
 {
-	int64_t distance = w->conf.margin_steps;
-	for (int64_t i = 0; i < w->rollbacks && distance < INT32_MAX; i++)
-		distance *= 2;
-	int64_t to = find_checkpoint(w, distance);
+	int64_t to = find_checkpoint(w);
 	struct watch_order *o = add_order(w, out, step, WATCH_ROLLBACK);
 	struct text t = text_on(o->reason, sizeof(o->reason));
 	o->to_step = to < 0 ? 0 : to;
-	o->skip_from = o->to_step + 1;
+	o->skip_from = to + 1;
 	o->skip_to = step;
 	w->rollbacks++;
 	text_add(&t, "the %s %s since step %lld; rollback %lld of %lld", loss_or_level(w), why,

@@ -15,7 +15,8 @@
 #include "controller/record/rec.h"
 
 static const char *const state_names[] = {"", "copying", "verified", "torn", "gone"};
-#define N_STATES (sizeof(state_names) / sizeof(*state_names))
+#define RETURN_LEVELS 16 /* the last one looks back 32,768 margins; more would fill the list */
+#define N_STATES      (sizeof(state_names) / sizeof(*state_names))
 
 const char *ckpt_state_name(enum ckpt_state s)
 {
@@ -521,36 +522,58 @@ static int is_wanted(const struct job_rec *r, const struct ckpt *c)
 	       c->step >= 0 && (uint64_t)c->step == step;
 }
 
-/* Returns 1 when a rollback may need it: the newest of a stretch of `margin` steps, at most two stretches
- * behind the newest one. last: the one that was kept before it. */
-static int is_return(const struct ckpt *c, const struct ckpt *newest, const struct ckpt *last,
-                     uint64_t margin)
-{
-	uint64_t step = (uint64_t)c->step;
+/* What rollbacks may need. Each goes back twice as far as the one before, so there is a level for each: it
+ * keeps the newest one of each stretch of its length, until one is two whole stretches behind the newest.
+ * A stretch of one level is two of the level below, so what a level will need has stayed until then. */
+struct returns {
+	uint32_t n;
+	uint64_t newest;              /* step of the newest one that stays */
+	uint64_t last[RETURN_LEVELS]; /* step of the oldest one that stays, for each level */
+};
 
-	return margin && newest && c->step >= 0 && last->step > c->step && newest->step >= last->step &&
-	       step + 2 * margin >= (uint64_t)newest->step && step / margin < (uint64_t)last->step / margin;
+static void returns_begin(struct returns *l, const struct ckpt *newest, uint64_t margin, uint32_t rollbacks)
+{
+	l->n = 0;
+	l->newest = (uint64_t)newest->step;
+	while (newest->step >= 0 && margin && l->n < rollbacks && l->n < RETURN_LEVELS &&
+	       l->newest >> l->n >= margin)
+		l->last[l->n++] = l->newest;
 }
 
-uint32_t ckpt_surplus(const struct job_rec *r, uint32_t keep_last, uint64_t margin, int ends,
-                      uint32_t out[CKPT_MAX])
+/* Returns 1 when a rollback may need it. From the newest to the oldest one. */
+static int returns_add(struct returns *l, const struct ckpt *c, uint64_t margin)
 {
+	int needed = 0;
+
+	for (uint32_t i = 0; i < l->n; i++) {
+		uint64_t length = margin << i, last = l->last[i] / length;
+
+		if (c->step < 0 || (uint64_t)c->step / length >= last || last + 2 <= l->newest / length)
+			continue;
+		l->last[i] = (uint64_t)c->step;
+		needed = 1;
+	}
+	return needed;
+}
+
+uint32_t ckpt_surplus(const struct job_rec *r, const struct ckpt_keeps *keeps, uint32_t out[CKPT_MAX])
+{
+	const int ends = keeps->ends;
 	const struct ckpt *begin = ends ? NULL : beginning(r);
-	const struct ckpt *last = NULL, *newest = NULL; /* that were kept */
-	uint32_t kept = 0, n = 0;
+	const struct ckpt *last = NULL; /* that was kept */
+	struct returns returns = {0};
+	uint32_t kept = 0, n = 0, keep_last = keeps->last ? keeps->last : 1;
 
 	for (uint32_t i = r->ckpts ? r->ckpts->n : 0; i-- > 0;) {
 		const struct ckpt *c = &r->ckpts->v[i];
 		int good = ckpt_is_complete(c) && ckpt_is_verified(c) && !c->set_aside;
-		int next = !last || !ckpt_is_sibling(c, last);
+		int next = !last || !ckpt_is_sibling(c, last), needed;
 
-		if (good && (!next || kept < (keep_last ? keep_last : 1))) {
-			kept += (uint32_t)next;
-			newest = newest ? newest : c;
-			last = c;
-			continue;
-		}
-		if (good && !ends && is_return(c, newest, last, margin)) {
+		if (good && !last)
+			returns_begin(&returns, c, keeps->margin, ends ? 0 : keeps->rollbacks);
+		needed = good && returns_add(&returns, c, keeps->margin);
+		if (good && (!next || needed || kept < keep_last)) {
+			kept += (uint32_t)(next && kept < keep_last);
 			last = c;
 			continue;
 		}

@@ -102,10 +102,15 @@ void ckpt_node_lost(struct job_rec *r, const char *node);
 
 /* ---- retention ------------------------------------------------------------------------------- */
 
-/* Numbers of those that are no longer needed, at most CKPT_MAX. margin: distance of a rollback in steps, 0:
- * none is made. ends: the job ends. */
-uint32_t ckpt_surplus(const struct job_rec *r, uint32_t keep_last, uint64_t margin, int ends,
-                      uint32_t out[CKPT_MAX]);
+struct ckpt_keeps {
+	uint32_t last;      /* newest ones; at least one stays */
+	uint64_t margin;    /* steps that the first rollback goes back; each later one twice as far */
+	uint32_t rollbacks; /* at most; 0: none is made */
+	int ends;           /* the job ends */
+};
+
+/* Returns how many are no longer needed; out has their numbers. */
+uint32_t ckpt_surplus(const struct job_rec *r, const struct ckpt_keeps *keeps, uint32_t out[CKPT_MAX]);
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 

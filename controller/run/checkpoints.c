@@ -319,14 +319,17 @@ static void remove_one(struct core *c, struct cjob *j, uint32_t number, const ch
 void checkpoint_retain(struct core *c, struct cjob *j, int ends)
 {
 	const struct watch_conf *watch = &j->act->spec->watch.conf;
-	uint64_t margin = watch->max_rollbacks ? (uint64_t)watch->margin_steps : 0;
-	uint32_t keep = j->act->spec->keep_last, numbers[CKPT_MAX], n;
+	const struct ckpt_keeps keeps = {.last = j->act->spec->keep_last,
+	                                 .margin = (uint64_t)watch->margin_steps,
+	                                 .rollbacks = (uint32_t)watch->max_rollbacks,
+	                                 .ends = ends};
+	uint32_t numbers[CKPT_MAX], n;
 	char *why;
 
-	n = ckpt_surplus(&j->r, keep, margin, ends, numbers);
+	n = ckpt_surplus(&j->r, &keeps, numbers);
 	if (!n)
 		return;
-	why = xasprintf("removed: %u newer ones are verified (checkpoint.keep_last)", keep);
+	why = xasprintf("removed: %u newer ones are verified (checkpoint.keep_last)", keeps.last);
 	for (uint32_t i = n; i-- > 0;)
 		remove_one(c, j, numbers[i], ends ? "removed at the end of the job" : why);
 	free(why);

@@ -13,6 +13,7 @@
 #include "common/base/strutil.h"
 #include "common/base/text.h"
 #include "common/base/xalloc.h"
+#include "common/watch/loss.h"
 #include "controller/record/ckpt.h"
 #include "controller/record/failure.h"
 #include "controller/record/plan.h"
@@ -219,20 +220,19 @@ static void find_fault(const struct cjob *j, struct fault *f)
 	cJSON_Delete(evidence);
 }
 
-/* Returns the newest checkpoint that is far enough before the onset; NULL none. Each rollback doubles the
- * distance. The first one may also begin nearer: the run need not lose all that it has. */
-static const struct ckpt *find_target(const struct job_rec *r, const struct fault *f)
+static int64_t newest_at(void *arg, int64_t at_most)
 {
-	uint64_t margin = f->margin;
-	const struct ckpt *k = NULL;
+	const struct ckpt *k = ckpt_newest(arg, at_most, NULL);
 
-	for (uint32_t i = 0; i < r->plan_rollbacks && margin < INT64_MAX / 2; i++)
-		margin *= 2;
-	if (f->onset >= 0 && (uint64_t)f->onset >= margin)
-		k = ckpt_newest(r, f->onset - (int64_t)margin, NULL);
-	if (!k && !r->plan_rollbacks && f->onset > 0)
-		k = ckpt_newest(r, f->onset - 1, NULL);
-	return k;
+	return k ? k->step : -1;
+}
+
+const struct ckpt *recover_return(struct job_rec *r, int64_t onset, uint64_t margin)
+{
+	const struct watch_source source = {newest_at, r};
+	const int64_t step = watch_find_return(source, onset, (int64_t)margin, r->plan_rollbacks);
+
+	return step >= 0 ? ckpt_newest(r, step, NULL) : NULL;
 }
 
 static int64_t first_skipped(const struct ckpt *target)
@@ -314,7 +314,7 @@ void recover_plan(struct core *c, struct cjob *j, const struct recover_cause *wh
 	if (j->r.wanted != WANT_NOTHING) /* what follows is the user's choice */
 		return;
 	find_fault(j, &fault);
-	target = find_target(&j->r, &fault);
+	target = recover_return(&j->r, fault.onset, fault.margin);
 	if (skip_text(&fault, target, skip, sizeof(skip)))
 		in.skip = skip;
 	in.target = target ? target->step : -1;

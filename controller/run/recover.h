@@ -35,6 +35,8 @@ struct rollback_ask {
 /* Ends the attempt; its plan follows from `ask` once its ranks have ended. -1: no rank of it runs, or a user
  * has already asked for its end. */
 int recover_rollback(struct core *c, struct cjob *j, const struct rollback_ask *ask);
+/* Returns the checkpoint that a rollback takes (watch_find_return); NULL: the beginning. */
+const struct ckpt *recover_return(struct job_rec *r, int64_t onset, uint64_t margin);
 /* 1: recover_rollback ended it. */
 int recover_is_asked(const struct attempt_rec *a);
 /* Sets aside what a rollback leaves behind. It may run again: checkpoints may arrive late. */

@@ -258,12 +258,14 @@ void watch_raise(struct core *c, struct job_watch *w, const struct watch_seen *b
                  const struct watch_raised *r)
 {
 	int64_t onset = r->rule->metric ? r->state->since : r->step;
+	uint64_t margin = (uint64_t)w->job->act->spec->watch.conf.margin_steps;
 	const struct ckpt *pin = NULL;
 	TEXT(text);
 
 	rule_text(r, by, &text);
 	if (r->rule->action >= WATCH_PIN)
-		pin = ckpt_newest(&w->job->r, onset > 0 ? onset - 1 : INT64_MAX, NULL);
+		pin =
+		    onset > 0 ? recover_return(&w->job->r, onset, margin) : ckpt_newest(&w->job->r, INT64_MAX, NULL);
 	if (r->rule->action > WATCH_PIN && r->state->acts >= r->rule->budget)
 		text_add(&text, "; its budget (%" PRId64 ") is used up", r->rule->budget);
 	log_warn("event=alert job=%" PRIu64 " kind=rule rule=%s text=\"%s\"", w->job->r.id, r->rule->name,

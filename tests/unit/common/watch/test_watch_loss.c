@@ -307,6 +307,17 @@ static void test_checkpoints(void)
 	   "the next rollback goes twice as far, to an older checkpoint");
 	ok(watch_loss_rollbacks(w) == 2, "rollbacks are counted");
 	watch_loss_destroy(w);
+	every = 40;
+	ok(watch_find_return((struct watch_source){newest_stub, &every}, 1000, 100, 2) == 600,
+	   "the third rollback goes back 400 steps");
+	ok(watch_find_return((struct watch_source){newest_stub, &every}, 95, 100, 0) == 40,
+	   "the oldest checkpoint serves when none is far enough");
+	ok(watch_find_return((struct watch_source){newest_stub, &every}, 95, 100, 2) == 40,
+	   "also a later rollback");
+	ok(watch_find_return((struct watch_source){newest_stub, &every}, 40, 100, 0) == -1,
+	   "no rollback takes a checkpoint of the onset itself");
+	ok(watch_find_return((struct watch_source){newest_stub, &every}, 80, 0, 0) == 40,
+	   "not even with a margin of 0");
 }
 
 /* Feeds each point to a watch that was saved and loaded before it, and to one that was not. */

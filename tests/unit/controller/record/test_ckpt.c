@@ -31,6 +31,8 @@ static void place(uint32_t attempt, const char *begins, const char *nodes)
 	if (r.att) {
 		r.att->state = ATT_ENDED;
 		r.status = JOB_QUEUED;
+		for (uint32_t i = 0; i < r.att->n_places; i++)
+			r.att->places[i].state = PLACE_CLEANED;
 	}
 	post(EV_PLACED, attempt, text);
 	free(text);
@@ -216,7 +218,8 @@ static void test_match(void)
 static const char *surplus(uint32_t keep, int ends)
 {
 	static char text[200];
-	uint32_t v[CKPT_MAX], n = ckpt_surplus(&r, keep, 0, ends, v);
+	const struct ckpt_keeps keeps = {.last = keep, .ends = ends};
+	uint32_t v[CKPT_MAX], n = ckpt_surplus(&r, &keeps, v);
 
 	text[0] = '\0';
 	for (uint32_t i = n; i-- > 0;)
@@ -224,20 +227,22 @@ static const char *surplus(uint32_t keep, int ends)
 	return text;
 }
 
-/* A job that saves each 10 steps has something to go back to 100 steps at any time, with few copies. */
-static void test_returns(void)
+/* A job that saves each `every` steps. At any time the rollback number `level` finds a checkpoint that is far
+ * enough before the newest step, and not much farther; few copies stay. */
+static void check_returns(int every)
 {
-	unsigned bad = 0, most = 0;
+	const struct ckpt_keeps keeps = {.last = 3, .margin = 100, .rollbacks = 3};
+	unsigned bad[3] = {0}, most = 0;
 
 	format = "rename";
 	begin();
 	place(1, "", A);
-	for (uint32_t i = 1; i <= 60; i++) {
+	for (uint32_t i = 1; i <= 300; i++) {
 		uint32_t v[CKPT_MAX], n;
-		int to, now = (int)i * 10;
+		int now = (int)i * every;
 
 		part(i, 1, now, "a", 0, "verified", 0);
-		n = ckpt_surplus(&r, 3, 100, 0, v);
+		n = ckpt_surplus(&r, &keeps, v);
 		for (uint32_t k = 0; k < n; k++) {
 			char *text = xasprintf("{\"number\":%u,\"state\":\"gone\"}", v[k]);
 
@@ -248,11 +253,24 @@ static void test_returns(void)
 		for (uint32_t k = 0; k < r.ckpts->n; k++)
 			n += ckpt_is_verified(&r.ckpts->v[k]) != 0;
 		most = n > most ? n : most;
-		to = newest(now + 1 - 100);
-		bad += now > 200 && (to < 0 || now + 1 - to > 220);
+		for (int level = 0; level < 3; level++) {
+			int far = 100 << level, to = newest(now + 1 - far);
+
+			bad[level] += now > 2 * far + every && (to < 0 || now - to > 2 * far + 2 * every);
+		}
 	}
-	is_int(bad, 0, "a checkpoint 100 to 220 steps before the newest one is always left");
-	ok(most <= 6, "with 3 copies more at most (%u)", most);
+	for (int level = 0; level < 3; level++)
+		ok(bad[level] == 0, "saved each %d steps: a checkpoint %d steps before the newest is left", every,
+		   100 << level);
+	ok(most <= 9, "with 6 copies more at most (%u in all)", most);
+}
+
+static void test_returns(void)
+{
+	check_returns(10);
+	check_returns(50);
+	check_returns(130);
+	check_returns(999);
 }
 
 static void file(uint32_t number, int step, const char *name, const char *state)

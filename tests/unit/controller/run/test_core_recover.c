@@ -291,6 +291,61 @@ static void test_rollback(void)
 	world_end_well(w);
 }
 
+/* A run that saves each 50 steps keeps three copies. What a third rollback needs is left, too. */
+static void test_rollback_far(void)
+{
+	struct world *w = world_create(40);
+	char text[200];
+	uint64_t id;
+
+	world_agent_up(w, "a", 1, 4);
+	id = world_submit(w, ONE);
+	begin(w, id, 1);
+	for (int64_t step = 50; step <= 1000; step += 50)
+		checkpoint(w, id, 1, step);
+	is_int(ask(w, id, 1001, 1010), 0, "a rollback");
+	killed(w, id, 1);
+	is_str(prepare_of(w, text, sizeof text), "step-900 900 901-1010", "100 steps before the onset");
+	begin(w, id, 2);
+	for (int64_t step = 950; step <= 1100; step += 50)
+		checkpoint(w, id, 2, step);
+	is_int(ask(w, id, 1101, 1110), 0, "a second rollback");
+	killed(w, id, 2);
+	is_str(prepare_of(w, text, sizeof text), "step-900 900 901-1110", "200 steps before the onset");
+	begin(w, id, 3);
+	for (int64_t step = 950; step <= 1200; step += 50)
+		checkpoint(w, id, 3, step);
+	is_int(ask(w, id, 1201, 1210), 0, "a third rollback");
+	killed(w, id, 3);
+	is_str(prepare_of(w, text, sizeof text), "step-750 750 751-1210",
+	       "at least 400 steps before the onset, and not the beginning");
+	world_end_well(w);
+}
+
+/* All that a job has is nearer than the margin: the farthest serves, again and again. */
+static void test_rollback_near(void)
+{
+	struct world *w = world_create(41);
+	char text[200];
+	uint64_t id;
+
+	world_agent_up(w, "a", 1, 4);
+	id = world_submit(w, ONE);
+	begin(w, id, 1);
+	checkpoint(w, id, 1, 60);
+	checkpoint(w, id, 1, 80);
+	is_int(ask(w, id, 95, 99), 0, "a rollback");
+	killed(w, id, 1);
+	is_str(prepare_of(w, text, sizeof text), "step-60 60 61-99", "takes the oldest one before the onset");
+	begin(w, id, 2);
+	checkpoint(w, id, 2, 120);
+	is_int(ask(w, id, 130, 135), 0, "a second rollback");
+	killed(w, id, 2);
+	is_str(prepare_of(w, text, sizeof text), "step-60 60 61-135",
+	       "never the beginning while a checkpoint is left");
+	world_end_well(w);
+}
+
 static void test_rollback_to_start(void)
 {
 	struct world *w = world_create(36);
@@ -474,7 +529,7 @@ static void test_cost_of_failure(void)
 	is_member(w, id, 0, "set_aside", "[]", "its target is not set aside");
 	begin(w, id, 4);
 	checkpoint(w, id, 4, 200);
-	is_int(ask(w, id, 150, 210), 0, "another one");
+	is_int(ask(w, id, 90, 210), 0, "one with no checkpoint before its onset");
 	killed(w, id, 4);
 	is_member(w, id, 0, "set_aside", "[90]", "leaves the first attempt's checkpoint behind");
 	is_member(w, id, 3, "set_aside", "[200]", "and that of the fourth one");
@@ -495,6 +550,8 @@ int main(void)
 	test_time_limit();
 	test_node_lost();
 	test_rollback();
+	test_rollback_far();
+	test_rollback_near();
 	test_rollback_to_start();
 	test_numeric_exit();
 	test_user_line();
