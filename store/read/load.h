@@ -29,7 +29,7 @@ struct spent_row { /* what an account has spent on attempts that have ended; bor
 struct store_load {
 	int (*job)(const struct job_row *r, void *arg);         /* unfinished jobs only */
 	int (*attempt)(const struct attempt_row *r, void *arg); /* all attempts of those jobs */
-	int (*rank)(const struct rank_row *r, void *arg);       /* of the newest attempt of each */
+	int (*rank)(const struct rank_row *r, void *arg);       /* of the two newest attempts of each */
 	/* those of unfinished jobs; all checkpoints come before the first part */
 	int (*checkpoint)(const struct checkpoint_row *r, void *arg);
 	int (*checkpoint_part)(const struct checkpoint_part_row *r, void *arg);

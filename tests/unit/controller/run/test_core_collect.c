@@ -181,6 +181,41 @@ static void test_restart(void)
 	world_end_well(w);
 }
 
+/* A node that was away when its launch was to be collected keeps the results of attempt 1. */
+static void test_restart_uncollected(void)
+{
+	struct wm_sync_begin b = {.instance = 1};
+	struct wm_sync_end e = {.instance = 1};
+	uint64_t id, session;
+	struct world *w = one_collecting(59, &id);
+	struct sent *s, *last = NULL;
+
+	begin(w, id, 2);
+	world_forget(w);
+	world_restart(w);
+	session = world_agent_connect(w, "a");
+	world_agent_inventory(w, "a", session, 1, 4);
+	world_msg(w, "a", session, WM_SYNC_BEGIN, &b);
+	world_launch(w, "a", id, 1, LAUNCH_ENDED, 0, NULL);
+	world_rank(w, "a", id, 2, 0, PS_RUNNING, 0, 0, NULL);
+	world_launch(w, "a", id, 2, LAUNCH_RUNNING, 0, NULL);
+	world_msg(w, "a", session, WM_SYNC_END, &e);
+	world_turn(w);
+	while ((s = world_sent(w, "a", WM_COLLECT))) {
+		if (last)
+			sent_free(last);
+		last = s;
+	}
+	ok(last && ((struct wm_collect *)last->msg)->attempt == 1, "the next hearthd collects attempt 1");
+	ok(last && ((struct wm_collect *)last->msg)->keep, "whose ranks ran, so its results are kept");
+	if (last)
+		sent_free(last);
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	end(w, id, 2, 0);
+	world_launch(w, "a", id, 2, LAUNCH_CLEANED, 0, NULL);
+	world_end_well(w);
+}
+
 /* Between two attempts: in the back-off of the second restart. */
 static void test_between(void)
 {
@@ -262,6 +297,7 @@ int main(void)
 	test_end_waits();
 	test_third_waits();
 	test_restart();
+	test_restart_uncollected();
 	test_between();
 	test_node_lost();
 	test_no_progress();
