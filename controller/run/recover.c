@@ -637,12 +637,14 @@ static void end_stopped(struct core *c, struct cjob *j)
 
 void recover_review(struct core *c, struct cjob *j)
 {
-	if (j->act || !j->r.att || j->r.att->state != ATT_ENDED || (j->collect && j->awaits_collect))
+	if (j->act || !j->r.att || j->r.att->state != ATT_ENDED)
 		return;
-	if (j->r.wanted != WANT_NOTHING && j->collect) {
+	if (j->r.wanted != WANT_NOTHING && j->collect) { /* it needs no nodes to save what it left */
+		alloc_unqueue(c, j);
 		j->awaits_collect = 1;
-		return;
 	}
+	if (j->collect && j->awaits_collect)
+		return;
 	if (j->r.wanted == WANT_STOP)
 		end_stopped(c, j);
 	else if (j->r.wanted == WANT_NOTHING && now_boot(c) < j->recover_us && !alloc_exchanges(c, j))

@@ -13,7 +13,6 @@
 int job_stop(struct core *c, struct cjob *j, cJSON *d)
 {
 	if (j->r.status == JOB_RECOVERING && !j->act && j->collect) { /* its results are saved first */
-		alloc_unqueue(c, j);
 		job_post(c, j, EV_STOP_WANTED, d);
 		job_touch(c, j);
 		return 0;

@@ -247,6 +247,54 @@ static void test_between(void)
 	world_end_well(w);
 }
 
+static void both(struct world *w, uint64_t id, uint32_t attempt, uint8_t state)
+{
+	world_launch(w, "a", id, attempt, state, 0, NULL);
+	world_launch(w, "b", id, attempt, state, 0, NULL);
+}
+
+static void two_fail(struct world *w, uint64_t id, uint32_t attempt)
+{
+	both(w, id, attempt, LAUNCH_READY);
+	world_rank(w, "a", id, attempt, 0, PS_RUNNING, 0, 0, NULL);
+	world_rank(w, "b", id, attempt, 1, PS_RUNNING, 0, 0, NULL);
+	world_rank(w, "a", id, attempt, 0, PS_EXITED, 3, 0, "it broke\n");
+	world_rank(w, "b", id, attempt, 1, PS_EXITED, 0, 9, "");
+	both(w, id, attempt, LAUNCH_ENDED);
+}
+
+static void holds(struct world *w, uint64_t id, unsigned n, const char *when)
+{
+	uint64_t nodes[2];
+	const char *bad = world_check(w);
+
+	is_int(sched_job_nodes(w->core->sched, id, nodes, 2), n, when);
+	ok(!bad, "%s: its record says so, too%s%s", when, bad ? ": " : "", bad ? bad : "");
+}
+
+/* The job keeps node b while attempt 2 is collected. Then it is to stop, or to go back to the queue. */
+static void wants_between(uint64_t seed, enum request_op op, const char *end)
+{
+	struct world *w = world_create(seed);
+	uint64_t id;
+
+	w->over = OVER_SAVED;
+	world_agent_up(w, "a", 1, 4);
+	world_agent_up(w, "b", 1, 4);
+	id = world_submit(w, TWO);
+	two_fail(w, id, 1);
+	both(w, id, 1, LAUNCH_CLEANED);
+	two_fail(w, id, 2);
+	is_str(world_status(w, id), "recovering", "in its back-off");
+	holds(w, id, 1, "one node is kept");
+	is_int(world_request(w, op, id, NULL, "{}"), 200, "a request while attempt 2 is collected");
+	is_str(world_status(w, id), "recovering", "waits for the results");
+	holds(w, id, 0, "no node is kept meanwhile");
+	both(w, id, 2, LAUNCH_CLEANED);
+	is_str(world_status(w, id), end, "then it is done");
+	world_end_well(w);
+}
+
 static void test_node_lost(void)
 {
 	struct world *w = world_create(58);
@@ -299,6 +347,8 @@ int main(void)
 	test_restart();
 	test_restart_uncollected();
 	test_between();
+	wants_between(60, REQ_STOP, "stopped");
+	wants_between(61, REQ_REQUEUE, "starting");
 	test_node_lost();
 	test_no_progress();
 	return tap_done();
