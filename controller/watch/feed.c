@@ -64,10 +64,10 @@ void feed_destroy(struct watch_feed *f)
 	free(f);
 }
 
-void feed_attempt(struct watch_feed *f, uint32_t attempt, int64_t step)
+int feed_attempt(struct watch_feed *f, uint32_t attempt, int64_t step)
 {
 	if (f->attempt == attempt)
-		return;
+		return 0;
 	if (f->attempt) /* the first one has nothing to return from */
 		watch_loss_rewind(f->loss, step);
 	f->attempt = attempt;
@@ -75,6 +75,12 @@ void feed_attempt(struct watch_feed *f, uint32_t attempt, int64_t step)
 	f->named_step = f->timed_step = -1;
 	f->counted = step > 0 ? step : 0;
 	f->timed_us = 0;
+	return 1;
+}
+
+uint32_t feed_attempt_of(const struct watch_feed *f)
+{
+	return f->attempt;
 }
 
 static int is_old_for(const struct watched *w, const struct feed_batch *b)

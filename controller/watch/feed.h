@@ -41,8 +41,9 @@ struct feed_point {
 
 struct watch_feed *feed_new(const struct spec_watch *spec, struct watch_source source);
 void feed_destroy(struct watch_feed *f);
-/* The attempt goes on after this step (-1: from the beginning). The same attempt again changes nothing. */
-void feed_attempt(struct watch_feed *f, uint32_t attempt, int64_t step);
+/* The attempt goes on after this step (-1: from the beginning). Returns 0 when the feed has it already: that
+ * changes nothing. */
+int feed_attempt(struct watch_feed *f, uint32_t attempt, int64_t step);
 /* Returns 1 when the batch was judged before. */
 int feed_is_old(const struct watch_feed *f, const struct feed_batch *b);
 /* Returns 1 when the point belongs to what is watched, so that it costs time. */
@@ -65,8 +66,9 @@ uint32_t feed_series(const struct watch_feed *f, struct feed_series out[FEED_SER
 int feed_is_beyond(const struct feed_series *s, const struct feed_point *p);
 /* No step has ended for so many seconds. */
 void feed_silence(struct watch_feed *f, double seconds, struct watch_out *out);
-double feed_hang_limit(const struct watch_feed *f); /* seconds */
-int64_t feed_step(const struct watch_feed *f);      /* the newest one; -1 none */
+uint32_t feed_attempt_of(const struct watch_feed *f); /* 0 none */
+double feed_hang_limit(const struct watch_feed *f);   /* seconds */
+int64_t feed_step(const struct watch_feed *f);        /* the newest one; -1 none */
 
 /* A state that was saved and loaded continues exactly. */
 cJSON *feed_save(const struct watch_feed *f);

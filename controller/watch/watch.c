@@ -112,7 +112,8 @@ static struct watch_feed *feed_of(struct core *c, struct job_watch *w)
 	}
 	if (!w->feed)
 		w->feed = feed_new(spec, source);
-	feed_attempt(w->feed, a->number, a->resumed_from_step);
+	if (feed_attempt(w->feed, a->number, a->resumed_from_step))
+		w->seen_us = 0; /* a program may load for long before its first step */
 	if (replays && watch_replay(c, w) && w->job->watch)
 		save_state(c, w);
 	return w->feed;
@@ -235,8 +236,9 @@ static void look_for_silence(struct core *c, struct job_watch *w)
 	struct watch_seen by = {NO_RANK, NULL};
 	struct watch_out out;
 
-	if (!j->act || j->r.att->state != ATT_RUNNING || !w->feed || !w->seen_us ||
-	    seconds <= feed_hang_limit(w->feed))
+	/* The feed learns of an attempt with its first point. */
+	if (!j->act || j->r.att->state != ATT_RUNNING || !w->seen_us ||
+	    feed_attempt_of(w->feed) != j->r.att->number || seconds <= feed_hang_limit(w->feed))
 		return;
 	feed_silence(w->feed, seconds, &out);
 	if (watch_report(c, w, &by, &out) && j->watch)

@@ -242,6 +242,40 @@ static void test_hang(void)
 	world_end_well(l.w);
 }
 
+/* Steps of the attempt before say nothing of the present one, which may load for long before its first step.
+ * restarts: hearthd, too, while it loads. */
+static void test_hang_next(int restarts)
+{
+	struct lab l;
+
+	begin(&l, 10, JOB(", \"watch\": {\"hang_s\": 5, \"stall_times\": 10, \"on_hang\": \"stop\"}"));
+	for (int64_t step = 1; step <= 100; step++) {
+		train(&l, step, step, 0);
+		beats(&l, 1);
+	}
+	world_end_with(l.w, l.job, 3);
+	beats(&l, 40);
+	l.attempt = 2;
+	world_launch(l.w, "a", l.job, 2, LAUNCH_READY, 0, NULL);
+	world_rank(l.w, "a", l.job, 2, 0, PS_RUNNING, 0, 0, NULL);
+	beats(&l, 40);
+	if (restarts)
+		restart(&l);
+	beats(&l, 40);
+	is_int(count_events(&l, "alert"), 0,
+	       restarts ? "the next attempt loads without an alarm, over a restart of hearthd"
+	                : "the next attempt loads without an alarm");
+	is_str(world_status(l.w, l.job), "running", "and runs on");
+	for (int64_t step = 1; step <= 100; step++) {
+		train(&l, step, step, 0);
+		beats(&l, 1);
+	}
+	beats(&l, 30);
+	is_int(count_events(&l, "alert"), 1, "its own steps count");
+	is_alert(&l, 0, "hang", 100, "it is a hang");
+	world_end_well(l.w);
+}
+
 static const char *ending_of(struct lab *l, char out[200])
 {
 	cJSON *found = events(l, "ending");
@@ -394,6 +428,8 @@ int main(void)
 	test_repeated();
 	test_shown();
 	test_hang();
+	test_hang_next(0);
+	test_hang_next(1);
 	test_rollback();
 	test_patience();
 	test_rules();
