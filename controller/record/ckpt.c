@@ -578,7 +578,7 @@ uint32_t ckpt_surplus(const struct job_rec *r, const struct ckpt_keeps *keeps, u
 			continue;
 		}
 		/* Before the newest verified one, others may still become it. */
-		if (is_gone(c) || c->pinned || c == begin || (begin && ckpt_is_sibling(c, begin)) ||
+		if (is_gone(c) || ckpt_step_is_pinned(r, c) || c == begin || (begin && ckpt_is_sibling(c, begin)) ||
 		    (!ends && is_wanted(r, c)) || (c->set_aside && !ends) || (!kept && !c->set_aside))
 			continue;
 		out[n++] = c->number;

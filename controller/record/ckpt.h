@@ -81,6 +81,8 @@ int ckpt_gives(const struct ckpt *c, uint32_t part, uint32_t rank, uint32_t n);
 int ckpt_usable(const struct ckpt *c, const struct ckpt_nodes *on, struct text *why);
 /* Files of one step (ckpt_files.c): an attempt that begins with one of them gets the others, too. */
 int ckpt_is_sibling(const struct ckpt *a, const struct ckpt *b);
+/* It is pinned, or another file of its step is. */
+int ckpt_step_is_pinned(const struct job_rec *r, const struct ckpt *c);
 /* ckpt_usable, and no file is missing that the steps before it had; 0: why not. */
 int ckpt_fits(const struct job_rec *r, const struct ckpt *c, const struct ckpt_nodes *on, struct text *why);
 /* The newest candidate that fits, with a step of at most max_step (INT64_MAX: any, also an unknown one).

@@ -1,6 +1,7 @@
 /*
  * ckpt_files: several files of one step, such as model_10.pt and optim_10.pt. Each is a checkpoint of its
- * own, for a program may also write best_10.pt now and then. An attempt begins with all of one step.
+ * own, for a program may also write best_10.pt now and then. An attempt begins with all of one step, and a
+ * pin of one protects all.
  *
  * A program may be killed between two of them. So a step lacks a file when the two steps before it had one of
  * that form: its name without digits.
@@ -45,6 +46,14 @@ int ckpt_is_sibling(const struct ckpt *a, const struct ckpt *b)
 {
 	return a != b && is_file(a) && is_file(b) && a->attempt == b->attempt && a->step == b->step &&
 	       strcmp(a->name, b->name) != 0;
+}
+
+int ckpt_step_is_pinned(const struct job_rec *r, const struct ckpt *c)
+{
+	for (uint32_t i = 0; !c->pinned && i < r->ckpts->n; i++)
+		if (r->ckpts->v[i].pinned && ckpt_is_sibling(&r->ckpts->v[i], c))
+			return 1;
+	return c->pinned;
 }
 
 /* The step of c has a file of that form. whole: a complete one. */

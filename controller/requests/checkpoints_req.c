@@ -1,7 +1,8 @@
 /*
  * checkpoints_req: pins checkpoints of a job.
  *
- * A step may have several checkpoints: its newest complete one is pinned. To unpin ends the pins of all.
+ * A step may have several checkpoints: its newest complete one is pinned, with the other files of that step.
+ * To unpin ends the pins of all.
  */
 #include "controller/requests/requests.h"
 
@@ -40,10 +41,33 @@ static void list_steps(const struct job_rec *r, struct text *out)
 			text_join(out, ", ", "%" PRId64, r->ckpts->v[i].step);
 }
 
+/* To pin k pins this one, too: it is k, or another complete file of its step, and is not pinned yet. */
+static int goes_with(const struct ckpt *file, const struct ckpt *k)
+{
+	return !file->pinned && (file == k || (ckpt_is_sibling(file, k) && ckpt_is_complete(file)));
+}
+
+static uint32_t count_new_pins(const struct job_rec *r, const struct ckpt *k)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < r->ckpts->n; i++)
+		n += goes_with(&r->ckpts->v[i], k) ? 1 : 0;
+	return n;
+}
+
+static void pin_files(struct core *c, struct cjob *j, const struct ckpt *k, const char *text)
+{
+	for (uint32_t i = 0; i < j->r.ckpts->n; i++)
+		if (goes_with(&j->r.ckpts->v[i], k))
+			checkpoint_pin(c, j, j->r.ckpts->v[i].number, 1, text);
+}
+
 static void pin_step(struct core *c, struct request *rq, struct cjob *j, int64_t step)
 {
 	const struct ckpt *k = find_step(&j->r, step);
 	char ref[REC_REF_SIZE];
+	uint32_t had = count_pinned(&j->r), n = k ? count_new_pins(&j->r, k) : 0;
 	TEXT(steps);
 	TEXT(text);
 
@@ -54,16 +78,15 @@ static void pin_step(struct core *c, struct request *rq, struct cjob *j, int64_t
 		           step, text_is_empty(&steps) ? "" : "; it has ", steps.at);
 		return;
 	}
-	if (!k->pinned && count_pinned(&j->r) >= CKPT_PIN_MAX) {
+	if (n && had + n > CKPT_PIN_MAX) {
 		reply_fail(c, rq, ERR_LIMIT,
-		           "job %s has %d pinned checkpoints, the most that it may have: jobctl checkpoints %s "
-		           "--unpin STEP",
-		           ref, CKPT_PIN_MAX, ref);
+		           "job %s has %u pinned checkpoints, and step %" PRId64 " has %u files; it may have %d: "
+		           "jobctl checkpoints %s --unpin STEP",
+		           ref, had, step, n, CKPT_PIN_MAX, ref);
 		return;
 	}
 	text_add(&text, "pinned by %s", req_user(c, rq));
-	if (!k->pinned)
-		checkpoint_pin(c, j, k->number, 1, text.at);
+	pin_files(c, j, k, text.at);
 	text_clear(&text);
 	text_add(&text, "the checkpoint of step %" PRId64 " is pinned", step);
 	op_answer(c, rq, j, text.at);

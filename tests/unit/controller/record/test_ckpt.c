@@ -30,6 +30,8 @@ static void place(uint32_t attempt, const char *begins, const char *nodes)
 
 	if (r.att) {
 		r.att->state = ATT_ENDED;
+		for (uint32_t i = 0; i < r.att->n_places; i++)
+			r.att->places[i].state = PLACE_CLEANED;
 		r.status = JOB_QUEUED;
 		for (uint32_t i = 0; i < r.att->n_places; i++)
 			r.att->places[i].state = PLACE_CLEANED;
@@ -306,6 +308,29 @@ static void test_files(void)
 	ok(!ckpt_is_sibling(&r.ckpts->v[0], &r.ckpts->v[2]), "files of two steps do not belong together");
 }
 
+/* A pin is of a step: what one file of it protects protects all. */
+static void test_pinned_files(void)
+{
+	begin();
+	place(1, "", A);
+	for (int step = 10; step <= 50; step += 10) {
+		char *model = xasprintf("model_%d.pt", step), *optim = xasprintf("optim_%d.pt", step);
+
+		file((uint32_t)step / 5 - 1, step, model, "verified");
+		file((uint32_t)step / 5, step, optim, "verified");
+		free(model);
+		free(optim);
+	}
+	is_str(surplus(2, 0), "1 2 3 4 5 6", "without a pin both files of old steps go");
+	post(EV_CHECKPOINT_CHANGED, 0, "{\"number\":2,\"pinned\":true}");
+	post(EV_CHECKPOINT_CHANGED, 0, "{\"number\":5,\"pinned\":true}");
+	is_str(surplus(2, 0), "3 4",
+	       "the other file of a pinned step stays, the one before it and the one after it");
+	is_str(surplus(2, 1), "3 4", "also at the end of the job");
+	post(EV_CHECKPOINT_CHANGED, 0, "{\"number\":2,\"pinned\":false}");
+	is_str(surplus(2, 0), "1 2 3 4", "until the pin ends");
+}
+
 static void test_retention(void)
 {
 	begin();
@@ -374,6 +399,7 @@ int main(void)
 	test_parts();
 	test_first();
 	test_files();
+	test_pinned_files();
 	test_lineage();
 	test_lost();
 	test_places();

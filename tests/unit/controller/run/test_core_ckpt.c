@@ -21,7 +21,7 @@ struct report {
 	uint64_t seq, size;
 	int64_t step;
 	uint8_t state;
-	const char *uri;
+	const char *uri, *file; /* file: its name is FILE-STEP, not step-STEP */
 };
 
 static void report(struct world *w, uint64_t id, const char *node, const struct report *r)
@@ -47,7 +47,7 @@ static void report(struct world *w, uint64_t id, const char *node, const struct 
 	                                 .text = empty};
 
 	memcpy(hex, digest, sizeof hex);
-	snprintf(name, sizeof name, "step-%lld", (long long)r->step);
+	snprintf(name, sizeof name, "%s-%lld", r->file ? r->file : "step", (long long)r->step);
 	world_msg(w, node, 0, WM_CHECKPOINT_REPORT, &m);
 	world_turn(w);
 	free(uri);
@@ -381,6 +381,39 @@ static void test_pins(void)
 	world_end_well(w);
 }
 
+static unsigned count_pinned(struct world *w, uint64_t id)
+{
+	const struct ckpt_list *l = job_find(w->core, id)->r.ckpts;
+	unsigned n = 0;
+
+	for (uint32_t i = 0; i < l->n; i++)
+		n += l->v[i].pinned;
+	return n;
+}
+
+/* A step of several files is pinned as one. */
+static void test_pins_of_files(void)
+{
+	uint64_t id, seq = 0;
+	struct world *w = make(12, &id);
+
+	for (int64_t step = 10; step <= 20; step += 10)
+		for (int i = 0; i < 2; i++)
+			report(w, id, "a",
+			       &(struct report){.attempt = 1,
+			                        .seq = ++seq,
+			                        .size = 1,
+			                        .step = step,
+			                        .state = CKPT_VERIFIED,
+			                        .file = i ? "optim" : "model"});
+	pin(w, id, "{\"step\": 10, \"pinned\": true}", 200, "a pin of a step with two files");
+	is_int((int)count_pinned(w, id), 2, "pins both");
+	is_int(count_events(w, id, "checkpoint_changed"), 2, "each has an event");
+	pin(w, id, "{\"step\": 10, \"pinned\": false}", 200, "the end of the pin");
+	is_int((int)count_pinned(w, id), 0, "is the end of both");
+	world_end_well(w);
+}
+
 static void test_retention(void)
 {
 	uint64_t id;
@@ -547,6 +580,7 @@ int main(void)
 {
 	test_retention();
 	test_pins();
+	test_pins_of_files();
 	test_begins();
 	test_other_job();
 	test_record();
