@@ -57,6 +57,18 @@ void keep_index_remove(struct keep_index *x, uint64_t seq)
 	x->n--;
 }
 
+int keep_entry_newer(const struct keep_entry *a, const struct keep_entry *b)
+{
+	return a->at_us != b->at_us ? a->at_us > b->at_us : a->seq > b->seq;
+}
+
+void keep_index_done(struct keep_index *x, const struct keep_done *d)
+{
+	if (x->n_done == KEEP_DONE)
+		memmove(x->done, x->done + 1, --x->n_done * sizeof(*x->done));
+	x->done[x->n_done++] = *d;
+}
+
 /* Numbers above 2^53 are texts in JSON. */
 static void add_print(cJSON *o, const char *key, uint64_t print)
 {
@@ -121,6 +133,24 @@ static void entry_from(const cJSON *o, struct keep_entry *en)
 		memcpy(en->digest, digest, HASH_HEX_SIZE);
 }
 
+static cJSON *done_json(const struct keep_done *d)
+{
+	cJSON *o = cJSON_CreateObject();
+
+	add_print(o, "name", d->name);
+	add_print(o, "family", d->family);
+	add_print(o, "print", d->print);
+	return o;
+}
+
+static void done_from(const cJSON *o, struct keep_index *x)
+{
+	const struct keep_done d = {
+	    .name = get_print(o, "name"), .family = get_print(o, "family"), .print = get_print(o, "print")};
+
+	keep_index_done(x, &d);
+}
+
 int keep_index_save(const struct keep_index *x, const char *dir, struct err *e)
 {
 	cleanup_free char *path = xasprintf("%s/index", dir), *text = NULL;
@@ -131,6 +161,9 @@ int keep_index_save(const struct keep_index *x, const char *dir, struct err *e)
 	list = cJSON_AddArrayToObject(o, "held");
 	for (size_t i = 0; i < x->n; i++)
 		cJSON_AddItemToArray(list, entry_json(&x->v[i]));
+	list = cJSON_AddArrayToObject(o, "done");
+	for (size_t i = 0; i < x->n_done; i++)
+		cJSON_AddItemToArray(list, done_json(&x->done[i]));
 	text = json_text(o);
 	cJSON_Delete(o);
 	return fs_replace(path, text, strlen(text), 0600, e);
@@ -157,6 +190,9 @@ int keep_index_load(struct keep_index *x, const char *dir, struct err *e)
 	list = cJSON_GetObjectItemCaseSensitive(o, "held");
 	cJSON_ArrayForEach (one, list)
 		entry_from(one, keep_index_add(&got));
+	list = cJSON_GetObjectItemCaseSensitive(o, "done");
+	cJSON_ArrayForEach (one, list)
+		done_from(one, &got);
 	cJSON_Delete(o);
 	*x = got;
 	return 0;

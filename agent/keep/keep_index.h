@@ -1,9 +1,11 @@
 /*
- * keep_index: DATA/held/J.A/index, as JSON: what is held of one launch. The agent alone writes it.
+ * keep_index: DATA/held/J.A/index, as JSON: what is held of one launch, and what was. The agent alone writes
+ * it.
  */
 #ifndef HEARTH_AGENT_KEEP_KEEP_INDEX_H
 #define HEARTH_AGENT_KEEP_KEEP_INDEX_H
 
+#include "agent/keep/recognise.h"
 #include "common/base/err.h"
 #include "common/base/hash.h"
 #include <stddef.h>
@@ -28,12 +30,18 @@ struct keep_index {
 	struct keep_entry *v;
 	size_t n;
 	uint64_t next_seq;
+	struct keep_done
+	    done[KEEP_DONE]; /* all that were held, the newest last, also those that have gone since */
+	size_t n_done;
 };
 
 void keep_entry_fini(struct keep_entry *en);
 void keep_index_fini(struct keep_index *x);
 struct keep_entry *keep_index_add(struct keep_index *x); /* zeroed */
 struct keep_entry *keep_index_find(const struct keep_index *x, uint64_t seq);
+/* a was complete after b: numbers of places follow the order in which they were found. */
+int keep_entry_newer(const struct keep_entry *a, const struct keep_entry *b);
+void keep_index_done(struct keep_index *x, const struct keep_done *d);
 void keep_index_remove(struct keep_index *x, uint64_t seq);
 int keep_index_save(const struct keep_index *x, const char *dir, struct err *e);
 /* A missing one is empty. */

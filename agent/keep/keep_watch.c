@@ -423,8 +423,12 @@ struct keep_watch *keep_watch_start(const struct keep_watch_params *p, const str
 	k->next_seq = p->next_seq;
 	user_copy(&k->user, p->user);
 	k->known = xcalloc(p->known->n + 1, sizeof(*k->known));
+	for (size_t i = 0; i < p->known->n_done; i++)
+		keep_memory_done(&k->memory, &p->known->done[i]);
 	for (size_t i = 0; i < p->known->n; i++) {
-		keep_memory_done(&k->memory, p->known->v[i].print);
+		struct keep_done d = keep_done_of(p->known->v[i].name, p->known->v[i].print);
+
+		keep_memory_done(&k->memory, &d);
 		k->known[k->n_known++] = p->known->v[i].seq;
 	}
 	k->handle = worker_start(p->workers, &task, k, e);

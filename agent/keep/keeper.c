@@ -142,7 +142,7 @@ static void bound_held(struct keeper *k)
 		TEXT(t);
 
 		for (size_t i = 1; i < k->index.n; i++)
-			if (k->index.v[i].seq < oldest->seq)
+			if (keep_entry_newer(oldest, &k->index.v[i]))
 				oldest = &k->index.v[i];
 		if (oldest->state == CKPT_VERIFIED) { /* it only loses the copy on this node */
 			drop_entry(k, oldest->seq, CKPT_GONE, NULL);
@@ -160,10 +160,12 @@ static void bound_held(struct keeper *k)
 
 static void on_held(struct keep_entry *en, void *arg)
 {
+	const struct keep_done d = keep_done_of(en->name, en->print);
 	struct keeper *k = arg;
 
 	if (en->seq >= k->index.next_seq)
 		k->index.next_seq = en->seq + 1;
+	keep_index_done(&k->index, &d);
 	*keep_index_add(&k->index) = *en;
 	log_info("event=checkpoint launch=%s seq=%" PRIu64 " step=%" PRId64 " name=%s format=%s", k->key, en->seq,
 	         en->step, en->name, en->format);
@@ -195,7 +197,7 @@ static struct keep_entry *newest_of(const struct keeper *k)
 	struct keep_entry *best = NULL;
 
 	for (size_t i = 0; i < k->index.n; i++)
-		if (!best || k->index.v[i].seq > best->seq)
+		if (!best || keep_entry_newer(&k->index.v[i], best))
 			best = &k->index.v[i];
 	return best;
 }
@@ -210,7 +212,7 @@ static struct keep_entry *newest_uncopied(struct keeper *k, int waiting_too)
 		struct keep_entry *en = &k->index.v[i];
 
 		if (en->state == CKPT_COPYING && (en->tries < COPY_TRIES || en == newest) &&
-		    (waiting_too || en->retry_us <= now) && (!best || en->seq > best->seq))
+		    (waiting_too || en->retry_us <= now) && (!best || keep_entry_newer(en, best)))
 			best = en;
 	}
 	return best;

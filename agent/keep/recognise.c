@@ -14,6 +14,87 @@
 
 /* ---- what was seen ---------------------------------------------------------------------------------- */
 
+static uint64_t hash_of(const char *name, int numbers)
+{
+	uint64_t h = 14695981039346656037u;
+
+	for (; *name; name++)
+		if (numbers || *name < '0' || *name > '9')
+			h = (h ^ (unsigned char)*name) * 1099511628211u;
+	return h;
+}
+
+struct keep_done keep_done_of(const char *name, uint64_t print)
+{
+	return (struct keep_done){.name = hash_of(name, 1), .family = hash_of(name, 0), .print = print};
+}
+
+static size_t count_done(const struct keep_memory *m)
+{
+	return m->n_done < KEEP_DONE ? (size_t)m->n_done : KEEP_DONE;
+}
+
+static int was_done(const struct keep_memory *m, uint64_t print)
+{
+	for (size_t i = 0, n = count_done(m); i < n; i++)
+		if (m->done[i].print == print)
+			return 1;
+	return 0;
+}
+
+static int has_name(const struct keep_done *v, size_t n, uint64_t name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (v[i].name == name)
+			return 1;
+	return 0;
+}
+
+static int was_named(const struct keep_memory *m, uint64_t name)
+{
+	return has_name(m->done, count_done(m), name) || has_name(m->before, m->n_before, name);
+}
+
+static int has_other(const struct keep_done *v, size_t n, const struct keep_done *d)
+{
+	for (size_t i = 0; i < n; i++)
+		if (v[i].family == d->family && v[i].name != d->name)
+			return 1;
+	return 0;
+}
+
+/* The number in the name is another one for each checkpoint. */
+static int counts_up(const struct keep_memory *m, const char *name)
+{
+	struct keep_done d = keep_done_of(name, 0);
+
+	for (size_t i = 0, n = count_done(m); i < n; i++)
+		if (m->done[i].family == d.family && m->done[i].again)
+			return 0;
+	return has_other(m->done, count_done(m), &d) || has_other(m->before, m->n_before, &d);
+}
+
+void keep_memory_done(struct keep_memory *m, const struct keep_done *d)
+{
+	struct keep_done *to = &m->done[m->n_done % KEEP_DONE];
+	int again;
+
+	if (was_done(m, d->print))
+		return;
+	again = was_named(m, d->name);
+	*to = *d;
+	to->again = again;
+	m->n_done++;
+}
+
+static void remember_before(struct keep_memory *m, const char *name)
+{
+	struct keep_done d = keep_done_of(name, 0);
+
+	if (m->n_before < KEEP_NAMES && !has_name(m->before, m->n_before, d.name))
+		m->before[m->n_before++] = d;
+}
+
 static struct keep_seen *find_seen(struct keep_memory *m, const char *name)
 {
 	for (size_t i = 0; i < m->n; i++)
@@ -25,7 +106,8 @@ static struct keep_seen *find_seen(struct keep_memory *m, const char *name)
 		m->cap = m->cap ? 2 * m->cap : 16;
 		m->seen = xreallocarray(m->seen, m->cap, sizeof(*m->seen));
 	}
-	m->seen[m->n] = (struct keep_seen){.name = xstrdup(name)};
+	m->seen[m->n] =
+	    (struct keep_seen){.name = xstrdup(name), .times = was_named(m, hash_of(name, 1)) ? 1 : 0};
 	return &m->seen[m->n++];
 }
 
@@ -42,29 +124,13 @@ static void forget_gone(struct keep_memory *m)
 	m->n = n;
 }
 
-static int was_done(const struct keep_memory *m, uint64_t print)
-{
-	size_t n = m->n_done < KEEP_DONE ? (size_t)m->n_done : KEEP_DONE;
-
-	for (size_t i = 0; i < n; i++)
-		if (m->done[i] == print)
-			return 1;
-	return 0;
-}
-
-void keep_memory_done(struct keep_memory *m, uint64_t print)
-{
-	if (!was_done(m, print))
-		m->done[m->n_done++ % KEEP_DONE] = print;
-}
-
 void keep_memory_again(struct keep_memory *m, const char *name, uint64_t print)
 {
 	struct keep_seen *s = find_seen(m, name);
 
 	for (size_t i = 0; i < KEEP_DONE; i++)
-		if (m->done[i] == print)
-			m->done[i] = 0;
+		if (m->done[i].print == print)
+			m->done[i] = (struct keep_done){0};
 	if (!s || s->print != print)
 		return;
 	s->done = 0;
@@ -217,7 +283,8 @@ static void choose_step(const struct finder *f, const struct convention *c, cons
 	out->step_by = c->step_by;
 	if (again && strcmp(c->format, "plain") == 0)
 		out->format = "overwrite";
-	if (again && strcmp(c->format, "rename") != 0)
+	if (strcmp(c->step_by, "name") == 0 && strcmp(c->format, "rename") != 0 &&
+	    (again || !counts_up(f->m, seen->name)))
 		out->linkable = 0;
 	if (out->step >= 0)
 		return;
@@ -251,8 +318,10 @@ static void add_found(struct finder *f, int ranks, const struct convention *c, c
 	choose_step(f, c, seen, s, &k);
 	seen->done = 1;
 	if (!torn) {
+		struct keep_done d = keep_done_of(seen->name, seen->print);
+
 		seen->times++;
-		keep_memory_done(f->m, seen->print);
+		keep_memory_done(f->m, &d);
 	}
 	if (at == f->max) {
 		if (f->out[at - 1].at_us >= k.at_us)
@@ -285,7 +354,9 @@ static void look_entry(struct finder *f, size_t i, const struct convention *c)
 {
 	struct shape s = shape_of(f->l, i);
 
-	if (s.changed_us >= f->at->from_us && c->mark != MARK_NEVER)
+	if (s.changed_us < f->at->from_us)
+		remember_before(f->m, f->l->items[i].path);
+	else if (c->mark != MARK_NEVER)
 		look_shape(f, f->l->items[i].path, c, &s, listing_print(f->l, i), 0);
 }
 
@@ -354,6 +425,8 @@ static void look_ranks(struct finder *f, struct ranks *r, size_t i, const struct
 		r->looked[k - r->first] = 1;
 		n++;
 	}
+	if (s.changed_us < f->at->from_us)
+		remember_before(f->m, whole);
 	if (s.changed_us < f->at->from_us || (n < *before && (!f->at->over || f->at->bad_end_us)))
 		return;
 	if (look_shape(f, whole, &one, &s, print, 1) == WHOLE)

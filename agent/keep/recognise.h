@@ -17,6 +17,10 @@
  * | overwrite | quiet; a name that was seen before, or one without a number | metric |
  * | plain | quiet; a folder only while no other one has a hearth.json | number in the name |
  *
+ * A name with a number that is written again has no step in it, whoever wrote it first: this launch, or the
+ * one that it goes on from. Only a second name that differs in the number shows that the number is a step:
+ * until then no file of it is linked.
+ *
  * Entries of formats rename, overwrite and plain that differ only in the number of a rank (ckpt_7_rank0.pt)
  * are one checkpoint. It is complete when all of them are quiet, and as many as before.
  *
@@ -30,7 +34,7 @@
 
 #define KEEP_QUIET_US 2000000u
 #define KEEP_NAMES    512u /* entries that are remembered */
-#define KEEP_DONE     256u /* checkpoints that are remembered */
+#define KEEP_DONE     512u /* checkpoints that are remembered */
 #define KEEP_STEPS    256u
 #define KEEP_RANKS    16u
 
@@ -60,11 +64,20 @@ struct keep_seen {
 	int alive;          /* it was in the last listing */
 };
 
+/* One that was complete. Its name counts when its entry has gone, and when another agent goes on. */
+struct keep_done {
+	uint64_t name, family; /* hashes; family: of the name without its numbers */
+	uint64_t print;
+	int again; /* its name was there before */
+};
+
 struct keep_memory { /* zeroed to begin with */
 	struct keep_seen *seen;
 	size_t n, cap;
-	uint64_t done[KEEP_DONE]; /* prints of what was complete, a ring */
+	struct keep_done done[KEEP_DONE]; /* a ring */
 	uint64_t n_done;
+	struct keep_done before[KEEP_NAMES]; /* what the launch began with */
+	size_t n_before;
 	uint32_t ranks[KEEP_RANKS]; /* most entries of ranks that were one checkpoint, by a hash of their name */
 	int manifests;              /* the program writes hearth.json: a folder without one is not complete */
 };
@@ -86,8 +99,9 @@ struct keep_found {
  * though nothing changes; 0 no need. */
 size_t recognise(struct keep_memory *m, const struct listing *l, const struct keep_moment *at,
                  struct keep_found *out, size_t max, uint64_t *look_us);
-/* What an earlier agent found is not found again. */
-void keep_memory_done(struct keep_memory *m, uint64_t print);
+struct keep_done keep_done_of(const char *name, uint64_t print);
+/* What an earlier agent found is not found again, and its name has no step when it is written again. */
+void keep_memory_done(struct keep_memory *m, const struct keep_done *d);
 /* Forgets that it was complete: it could not be held. */
 void keep_memory_again(struct keep_memory *m, const char *name, uint64_t print);
 void keep_memory_fini(struct keep_memory *m);

@@ -200,6 +200,56 @@ static void test_overwritten(void)
 	end(&f);
 }
 
+/* A number in a name that is written again and again has no step in it, and no file of it may be linked: the
+ * next save empties the held one. */
+static void test_numbers(void)
+{
+	struct folder f;
+
+	begin(&f);
+	put(&f, "gpt2.pt", 10, 0);
+	quiet(&f);
+	is_int(f.found[0].linkable, 0, "one name with a number: nobody knows that it counts up");
+	put(&f, "ckpt-10.pt", 10, 0);
+	quiet(&f);
+	is_int(f.found[0].linkable, 0, "nor of another kind of name");
+	put(&f, "ckpt-20.pt", 10, 0);
+	quiet(&f);
+	is_int(f.found[0].linkable, 1, "the second number shows it");
+	put(&f, "ckpt-20.pt", 11, 0);
+	quiet(&f);
+	put(&f, "ckpt-30.pt", 10, 0);
+	quiet(&f);
+	is_int(f.found[0].linkable, 0, "a program that writes one of them again may do so with the next");
+	end(&f);
+
+	begin(&f);
+	f.at.now_us = 900 * S;
+	put(&f, "gpt2.pt", 10, 0);
+	put(&f, "ckpt-10.pt", 10, 0);
+	f.at.now_us = 1000 * S;
+	quiet(&f);
+	is_str(first(&f), "none", "what the launch began with is not found");
+	report_step(&f, 520);
+	wait_s(&f, 1);
+	take_away(&f, "gpt2.pt");
+	look(&f);
+	put(&f, "gpt2.pt", 12, 0);
+	quiet(&f);
+	is_str(first(&f), "gpt2.pt overwrite 520 metric", "its first save again has the step of that time");
+	is_int(f.found[0].linkable, 0, "and is not linked");
+	put(&f, "ckpt-20.pt", 10, 0);
+	quiet(&f);
+	is_str(first(&f), "ckpt-20.pt plain 20 name", "a new name has its step");
+	is_int(f.found[0].linkable, 1, "and counts up from the one that was restored");
+	take_away(&f, "gpt2.pt");
+	look(&f);
+	put(&f, "gpt2.pt", 13, 0);
+	quiet(&f);
+	is_str(first(&f), "gpt2.pt overwrite 520 metric", "one that was removed before it was written again");
+	end(&f);
+}
+
 static void test_killed(void)
 {
 	struct folder f;
@@ -596,6 +646,7 @@ static void test_ranks(void)
 
 static void test_many(void)
 {
+	struct keep_done d;
 	struct folder f;
 	uint64_t print;
 
@@ -617,15 +668,20 @@ static void test_many(void)
 	look(&f);
 	is_str(first(&f), "step-6.pt plain 6 name", "one that could not be held is found again");
 	keep_memory_fini(&f.m);
-	keep_memory_done(&f.m, print);
+	d = keep_done_of("step-6.pt", print);
+	keep_memory_done(&f.m, &d);
 	quiet(&f);
 	is_int((long)f.n, 5, "what an earlier agent held is not found again");
+	put(&f, "step-6.pt", 11, 0);
+	quiet(&f);
+	is_str(first(&f), "step-6.pt overwrite -1 metric", "its name has no step when it is written again");
 	end(&f);
 }
 
 int main(void)
 {
 	test_overwritten();
+	test_numbers();
 	test_killed();
 	test_renamed();
 	test_others();

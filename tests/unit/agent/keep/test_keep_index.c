@@ -1,0 +1,72 @@
+/* keep_index: what the next agent knows of a launch: what is held, and what was held before. */
+#include "agent/keep/keep_index.h"
+
+#include <stdlib.h>
+
+#include "common/base/xalloc.h"
+#include "tests/lib/tap.h"
+
+static void add(struct keep_index *x, uint64_t seq, const char *name, uint64_t at_us)
+{
+	const struct keep_done d = keep_done_of(name, 0xfedcba9876543210u + seq);
+
+	*keep_index_add(x) = (struct keep_entry){.seq = seq,
+	                                         .step = (int64_t)seq,
+	                                         .name = xstrdup(name),
+	                                         .format = xstrdup("plain"),
+	                                         .step_by = xstrdup("name"),
+	                                         .uri = xstrdup(""),
+	                                         .at_us = at_us,
+	                                         .print = d.print};
+	keep_index_done(x, &d);
+}
+
+static void test_next_agent(void)
+{
+	struct keep_index *x = xcalloc(1, sizeof(*x)), *got = xcalloc(1, sizeof(*got));
+	struct err e;
+
+	x->next_seq = 3;
+	add(x, 1, "ckpt-10.pt", 10);
+	add(x, 2, "ckpt-20.pt", 20);
+	keep_index_remove(x, 1);
+	ok(keep_index_save(x, tap_tmpdir(), &e) == 0, "an index is saved");
+	ok(keep_index_load(got, tap_tmpdir(), &e) == 0, "and loaded");
+	is_int((long)got->n, 1, "it has what is held");
+	is_int((long)got->n_done, 2, "and what was");
+	ok(got->done[0].print == x->done[0].print && got->done[0].name == keep_done_of("ckpt-10.pt", 0).name,
+	   "with print and name");
+	ok(got->done[0].family == got->done[1].family, "whose family is one");
+	for (unsigned i = 0; i < KEEP_DONE; i++)
+		keep_index_done(got, &x->done[1]);
+	is_int((long)got->n_done, KEEP_DONE, "the oldest of too many goes");
+	ok(got->done[0].print == x->done[1].print, "and no other one");
+	ok(keep_index_save(got, tap_tmpdir(), &e) == 0, "a full one is saved");
+	keep_index_fini(got);
+	ok(keep_index_load(got, tap_tmpdir(), &e) == 0 && got->n_done == KEEP_DONE, "and loaded");
+	keep_index_fini(got);
+	keep_index_fini(x);
+	free(got);
+	free(x);
+}
+
+static void test_order(void)
+{
+	struct keep_index *x = xcalloc(1, sizeof(*x));
+
+	add(x, 1, "ckpt-30.pt", 30);
+	add(x, 2, "ckpt-20.pt", 20);
+	add(x, 3, "ckpt-20b.pt", 20);
+	ok(keep_entry_newer(&x->v[0], &x->v[1]), "the later save is newer, though it was found first");
+	ok(!keep_entry_newer(&x->v[1], &x->v[0]), "and not the other");
+	ok(keep_entry_newer(&x->v[2], &x->v[1]), "of one time: that with the higher number");
+	keep_index_fini(x);
+	free(x);
+}
+
+int main(void)
+{
+	test_next_agent();
+	test_order();
+	return tap_done();
+}
