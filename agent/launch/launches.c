@@ -42,6 +42,7 @@ struct drop {
 	uint64_t job, seq;
 	uint32_t attempt;
 	unsigned times;
+	uint8_t uri[HASH_BYTES]; /* seq 0: copies of other nodes differ by it alone */
 };
 
 struct launches {
@@ -267,16 +268,18 @@ void launches_set_rules(struct launches *t, const char *text)
 }
 
 /* Returns 1 when it was removed often enough. */
-static int was_dropped(struct launches *t, uint64_t job, uint32_t attempt, uint64_t seq)
+static int was_dropped(struct launches *t, struct drop *one)
 {
 	struct drop *d;
 
 	for (unsigned i = 0; i < DROPS; i++) {
 		d = &t->drops[i];
-		if (d->times && d->job == job && d->attempt == attempt && d->seq == seq)
+		if (d->times && d->job == one->job && d->attempt == one->attempt && d->seq == one->seq &&
+		    memcmp(d->uri, one->uri, sizeof(d->uri)) == 0)
 			return d->times++ >= DROP_TIMES;
 	}
-	t->drops[t->n_drops++ % DROPS] = (struct drop){.job = job, .seq = seq, .attempt = attempt, .times = 1};
+	one->times = 1;
+	t->drops[t->n_drops++ % DROPS] = *one;
 	return 0;
 }
 
@@ -287,8 +290,10 @@ static void drop_held(struct launches *t, const struct wm_checkpoint_keep *m)
 		cleanup_free char *key = xasprintf("%" PRIu64 ".%u", m->job, m->attempts.v[i]);
 		const char *uri = i < m->uris.n ? m->uris.v[i] : "";
 		struct launch *l = find_launch(t, m->job, m->attempts.v[i]);
+		struct drop one = {.job = m->job, .seq = m->seqs.v[i], .attempt = m->attempts.v[i]};
 
-		if (was_dropped(t, m->job, m->attempts.v[i], m->seqs.v[i]))
+		hash_bytes(uri, strlen(uri), one.uri);
+		if (was_dropped(t, &one))
 			continue;
 		held_remove(&(struct held_removal){.env = t->host->env,
 		                                   .link = t->host->link,
@@ -296,7 +301,7 @@ static void drop_held(struct launches *t, const struct wm_checkpoint_keep *m)
 		                                   .user = l ? &l->user : NULL,
 		                                   .seq = m->seqs.v[i],
 		                                   .copy = strncmp(uri, "file:///", 8) == 0 ? uri + 7 : NULL});
-		if (l && l->keeper)
+		if (l && l->keeper && m->seqs.v[i])
 			keeper_forget(l->keeper, m->seqs.v[i]);
 	}
 }

@@ -274,7 +274,8 @@ static const struct place_rec *place_of_node(const struct attempt_rec *a, const 
 }
 
 /* Adds the gone parts of a checkpoint that the node may remove: its own; and the first node also removes the
- * copies outside of nodes that the attempt does not have. */
+ * copies outside of nodes that the attempt does not have. The numbers of parts count by node, so it gets 0
+ * for theirs: its own part of that number is another checkpoint. */
 static void add_gone(struct wm_checkpoint_keep *m, const struct attempt_rec *a, uint32_t place,
                      const struct ckpt *k)
 {
@@ -286,7 +287,7 @@ static void add_gone(struct wm_checkpoint_keep *m, const struct attempt_rec *a, 
 		if (p->state != CKPT_GONE || (own ? own != &a->places[place] : place || !outside))
 			continue;
 		wire_u32v_add(&m->attempts, p->attempt);
-		wire_u64v_add(&m->seqs, p->seq);
+		wire_u64v_add(&m->seqs, own ? p->seq : 0);
 		wire_strv_add(&m->names, k->name);
 		wire_strv_add(&m->uris, p->uri ? p->uri : "");
 	}

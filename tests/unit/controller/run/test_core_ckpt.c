@@ -464,6 +464,47 @@ static void test_retention(void)
 	world_end_well(w);
 }
 
+/* Numbers of parts count by node: what the lost node b had as number 1 is another checkpoint on a. */
+static void test_drops_of_lost(void)
+{
+	const char *const nodes[] = {"a", "c"};
+	struct world *w = world_create(29);
+	uint64_t id, session;
+	const struct wm_checkpoint_keep *m;
+	struct sent *s;
+
+	world_agent_up(w, "a", 1, 4);
+	session = world_agent_up(w, "b", 1, 4);
+	world_agent_up(w, "c", 1, 4);
+	id = world_submit(w, TWO);
+	start(w, id, 1);
+	for (uint64_t i = 1; i <= 2; i++) {
+		verified(w, id, "a", 1, i + 1, (int64_t)i * 10, "blob:");
+		verified(w, id, "b", 1, i, (int64_t)i * 10, "file:///s/b1");
+	}
+	core_agent_down(w->core, "b", session, "reset by peer");
+	world_turn(w);
+	world_request(w, REQ_NODE_LOST, 0, "b", "{}");
+	world_rank(w, "a", id, 1, 0, PS_EXITED, 0, 9, "");
+	world_launch(w, "a", id, 1, LAUNCH_ENDED, 0, NULL);
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	for (uint32_t i = 0; i < 2; i++)
+		world_launch(w, nodes[i], id, 2, LAUNCH_READY, 0, NULL);
+	for (uint32_t i = 0; i < 2; i++)
+		world_rank(w, nodes[i], id, 2, i, PS_RUNNING, 0, 0, NULL);
+	world_forget(w);
+	for (uint64_t i = 3; i <= 4; i++)
+		for (int k = 0; k < 2; k++)
+			verified(w, id, nodes[k], 2, i, (int64_t)i * 10, "blob:");
+	s = world_sent(w, "a", WM_CHECKPOINT_KEEP);
+	m = s ? s->msg : NULL;
+	ok(m && m->seqs.n == 2 && m->seqs.v[0] == 2, "a node removes its own part");
+	is_str(m && m->uris.n == 2 ? m->uris.v[1] : "", "file:///s/b1", "and the copy of a lost node's part");
+	is_int(m && m->seqs.n == 2 ? (int)m->seqs.v[1] : -1, 0, "but no part of its own with that number");
+	sent_free(s);
+	world_end_well(w);
+}
+
 /* Asks for a retry, as api_jobs.c does: the specification begins with the job. Returns the new job; 0: it was
  * refused. */
 static uint64_t retry(struct world *w, uint64_t id, int64_t step)
@@ -579,6 +620,7 @@ static void test_retry_refused(void)
 int main(void)
 {
 	test_retention();
+	test_drops_of_lost();
 	test_pins();
 	test_pins_of_files();
 	test_begins();
