@@ -555,6 +555,21 @@ static void drop_new(struct worker *w)
 	free(w);
 }
 
+/* The new task is among those of o. */
+static int check_room(const struct workers *ws, const struct owner *o, struct err *e)
+{
+	const struct workers_limits *l = &ws->limits;
+	unsigned waits = o->tasks - o->active - 1;
+
+	if (ws->n_queued >= l->queue)
+		return err_set(e, ERR_BUSY, "%u tasks are at work and %u wait, which is the limit", ws->n_active,
+		               ws->n_queued);
+	if (l->owner_queue && o->id && waits >= l->owner_queue)
+		return err_set(e, ERR_BUSY, "%u tasks of its account are at work and %u wait, which is the limit",
+		               o->active, waits);
+	return 0;
+}
+
 struct worker *worker_start(struct workers *ws, const struct worker_task *task, void *arg, struct err *e)
 {
 	struct worker *w = xcalloc(1, sizeof(*w));
@@ -566,9 +581,7 @@ struct worker *worker_start(struct workers *ws, const struct worker_task *task, 
 	w->owner = join_owner(ws, task->owner);
 	cond_setup(&w->cond);
 	waits = !may_begin(ws, w->owner) || next_waiting(ws); /* one that waits and may begin: no thread for it */
-	if (waits && ws->n_queued >= ws->limits.queue) {
-		err_set(e, ERR_BUSY, "%u tasks are at work and %u wait, which is the limit", ws->n_active,
-		        ws->n_queued);
+	if (waits && check_room(ws, w->owner, e) < 0) {
 		drop_new(w);
 		return NULL;
 	}

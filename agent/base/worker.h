@@ -24,10 +24,11 @@ struct worker;  /* one task */
 struct worker_call;
 
 struct workers_limits {
-	unsigned threads;   /* tasks at work at a time */
-	unsigned queue;     /* further ones that wait for a thread; one more is refused with ERR_BUSY */
-	unsigned per_owner; /* of the threads, for the tasks of one owner; 0: all */
-	uint32_t wait_ms;   /* a task that waited for so long is `late` instead of run; 0: no deadline here */
+	unsigned threads;     /* tasks at work at a time */
+	unsigned queue;       /* further ones that wait for a thread; one more is refused with ERR_BUSY */
+	unsigned per_owner;   /* of the threads, for the tasks of one owner; 0: all */
+	unsigned owner_queue; /* of the queue, likewise */
+	uint32_t wait_ms;     /* a task that waited for so long is `late` instead of run; 0: no deadline here */
 };
 struct workers *workers_create(struct loop *l);
 struct workers *workers_create_pool(struct loop *l, const struct workers_limits *limits);

@@ -94,7 +94,7 @@ static void removal_free(void *arg)
 
 void held_remove(const struct held_removal *in)
 {
-	const struct worker_task task = {.run = run_removal, .done = removal_done, .release = removal_free};
+	struct worker_task task = {.run = run_removal, .done = removal_done, .release = removal_free};
 	cleanup_free char *dir = held_dir(in->env, in->launch), *files = xasprintf("%s/files", dir);
 	int fd = open(files, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct launch_user owner = {0};
@@ -110,7 +110,8 @@ void held_remove(const struct held_removal *in)
 	*r = (struct removal){
 	    .env = in->env, .held = fd, .seq = in->seq, .launch = xstrdup(in->launch), .copy = xstrdup(in->copy)};
 	user_copy(&r->user, in->user && in->user->uid == st.st_uid ? in->user : &owner);
-	if (worker_start(data_link_workers(in->link, POOL_COPIES), &task, r, &e))
+	task.owner = r->user.uid + 1ull;
+	if (worker_start(data_link_workers(in->link, POOL_REMOVALS), &task, r, &e))
 		return;
 	log_warn("event=held_not_removed launch=%s seq=%" PRIu64 " reason=\"%s\"", in->launch, in->seq, e.text);
 	removal_free(r);

@@ -441,7 +441,7 @@ void data_link_dial_now(struct data_link *b)
 
 /* A launch has at most one task in each, so the queues hold more launches than a node runs. Staging and
  * uploads wait as long as others are at work; a quarter of the threads is all that one account can keep from
- * others. */
+ * others. A launch may have many removals, so these have such a bound of their queue, too. */
 static const struct {
 	const char *what;
 	struct workers_limits limits;
@@ -450,6 +450,8 @@ static const struct {
     [POOL_UPLOADS] = {"uploads", {.threads = 64, .queue = 1024, .per_owner = 16}},
     [POOL_KEEPERS] = {"checkpoints", {.threads = 256, .queue = 1024, .per_owner = 192}},
     [POOL_COPIES] = {"copies of checkpoints", {.threads = 16, .queue = 1024, .per_owner = 4}},
+    [POOL_REMOVALS] = {"removals of checkpoints",
+                       {.threads = 16, .queue = 1024, .per_owner = 4, .owner_queue = 256}},
     /* A directory service that hangs keeps its threads; their number bounds what hangs. */
     [POOL_ACCOUNTS] = {"account look-ups", {.threads = 16, .queue = 1024, .wait_ms = 30000}},
     [POOL_INFO] = {"package lists", {.threads = 4, .queue = 1024, .wait_ms = 60000}},

@@ -59,6 +59,7 @@ enum data_link_pool {
 	POOL_INFO,
 	POOL_KEEPERS,
 	POOL_COPIES,
+	POOL_REMOVALS,
 	N_DATA_LINK_POOLS
 };
 struct workers *data_link_workers(struct data_link *b, enum data_link_pool pool);

@@ -306,6 +306,29 @@ static void test_pool_owners(void)
 	is_int(n, 15, "those that hang, and those that wait for them, are released");
 }
 
+/* Nor all places in the queue. */
+static void test_owner_queue(void)
+{
+	static const struct workers_limits limits = {.threads = 4, .queue = 8, .per_owner = 2, .owner_queue = 4};
+	static const struct worker_task hangs = {.run = run_pause, .done = done, .release = release, .owner = 1},
+	                                other = {.run = run_pause, .done = done, .release = release, .owner = 2};
+	struct workers *ws = workers_create_pool(loop, &limits);
+	struct job h[10], j[6];
+	struct err e = {0};
+	unsigned took = 0;
+
+	memset(h, 0, sizeof(h));
+	memset(j, 0, sizeof(j));
+	for (int i = 0; i < 10; i++)
+		took += worker_start(ws, &hangs, &h[i], &e) != NULL;
+	is_int(took, 6, "an owner gets its part of the threads and of the queue");
+	is_int(e.code, ERR_BUSY, "what is more is refused");
+	for (int i = 0; i < 6; i++)
+		took += worker_start(ws, &other, &j[i], &e) != NULL;
+	is_int(took, 12, "and leaves the rest of it to others");
+	workers_destroy(ws, 10000);
+}
+
 /* One owner has both threads and many tasks in the queue: the next turn belongs to the other one. */
 static void test_pool_turns(void)
 {
@@ -400,6 +423,7 @@ int main(void)
 	test_pool_queue();
 	test_pool_late();
 	test_pool_owners();
+	test_owner_queue();
 	test_pool_turns();
 	test_threads();
 	loop_destroy(loop);
