@@ -70,7 +70,7 @@ static void run_removal(struct worker *w, void *arg)
 	struct err e = {0};
 
 	r->w = w;
-	if (files_keep(f, r->held, &e) < 0 || files_calm(f, "", 0, 1, &e) < 0 ||
+	if ((r->held >= 0 && files_keep(f, r->held, &e) < 0) || files_calm(f, "", 0, 1, &e) < 0 ||
 	    files_drop(f, place, r->copy ? r->copy : "", &e) < 0)
 		log_warn("event=held_not_removed launch=%s seq=%" PRIu64 " reason=\"%s\"", r->launch, r->seq, e.text);
 	files_destroy(f);
@@ -85,7 +85,8 @@ static void removal_free(void *arg)
 {
 	struct removal *r = arg;
 
-	close(r->held);
+	if (r->held >= 0)
+		close(r->held);
 	user_fini(&r->user);
 	free(r->launch);
 	free(r->copy);
@@ -98,18 +99,25 @@ void held_remove(const struct held_removal *in)
 	cleanup_free char *dir = held_dir(in->env, in->launch), *files = xasprintf("%s/files", dir);
 	int fd = open(files, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct launch_user owner = {0};
+	const struct launch_user *user = in->user;
 	struct removal *r;
 	struct stat st;
 	struct err e = {0};
 
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return; /* nothing is held any more */
-	owner.uid = st.st_uid;
-	owner.gid = st.st_gid;
+	if (fd >= 0 && fstat(fd, &st) == 0 && (!user || user->uid != st.st_uid)) {
+		owner.uid = st.st_uid;
+		owner.gid = st.st_gid;
+		user = &owner;
+	}
+	if (fd < 0 && (!in->copy || !user)) /* nothing is held any more */
+		return;
 	r = xcalloc(1, sizeof(*r));
-	*r = (struct removal){
-	    .env = in->env, .held = fd, .seq = in->seq, .launch = xstrdup(in->launch), .copy = xstrdup(in->copy)};
-	user_copy(&r->user, in->user && in->user->uid == st.st_uid ? in->user : &owner);
+	*r = (struct removal){.env = in->env,
+	                      .held = fd,
+	                      .seq = fd < 0 ? 0 : in->seq,
+	                      .launch = xstrdup(in->launch),
+	                      .copy = xstrdup(in->copy)};
+	user_copy(&r->user, user);
 	task.owner = r->user.uid + 1ull;
 	if (worker_start(data_link_workers(in->link, POOL_REMOVALS), &task, r, &e))
 		return;

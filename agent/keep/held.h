@@ -25,11 +25,11 @@ struct held_removal {
 	struct agent_env *env;
 	struct data_link *link;
 	const char *launch;             /* "17.2" */
-	const struct launch_user *user; /* NULL: the owner of the folder */
+	const struct launch_user *user; /* NULL: the owner of the folder, if there is one */
 	uint64_t seq;                   /* 0: the copy alone */
 	const char *copy;               /* path of a copy outside of the node; NULL none */
 };
-/* On a thread, as the account; a failure is logged. */
+/* On a thread, as the account; a failure is logged. The copy goes also where nothing is held. */
 void held_remove(const struct held_removal *r);
 /* The folder of an ended launch, or of all launches that in_use does not know and that are too old. */
 void held_drop_launch(struct agent_env *env, struct trash *trash, const char *launch);

@@ -283,9 +283,23 @@ static int was_dropped(struct launches *t, struct drop *one)
 	return 0;
 }
 
-/* Also for launches that are forgotten: what is held outlives them. */
+/* All attempts of a job have one account; only a launch has its groups. NULL: not known (yet). */
+static const struct launch_user *find_user(const struct launches *t, uint64_t job)
+{
+	const struct launch *l;
+
+	DL_FOREACH (t->list, l)
+		if (l->job == job && l->user.name)
+			return &l->user;
+	return NULL;
+}
+
+/* Also for launches that are forgotten: what is held outlives them. A copy of another node waits for an
+ * account: each later order has it, too. */
 static void drop_held(struct launches *t, const struct wm_checkpoint_keep *m)
 {
+	const struct launch_user *user = find_user(t, m->job);
+
 	for (uint32_t i = 0; i < m->seqs.n && i < m->attempts.n; i++) {
 		cleanup_free char *key = xasprintf("%" PRIu64 ".%u", m->job, m->attempts.v[i]);
 		const char *uri = i < m->uris.n ? m->uris.v[i] : "";
@@ -293,12 +307,14 @@ static void drop_held(struct launches *t, const struct wm_checkpoint_keep *m)
 		struct drop one = {.job = m->job, .seq = m->seqs.v[i], .attempt = m->attempts.v[i]};
 
 		hash_bytes(uri, strlen(uri), one.uri);
+		if (!one.seq && !user)
+			continue;
 		if (was_dropped(t, &one))
 			continue;
 		held_remove(&(struct held_removal){.env = t->host->env,
 		                                   .link = t->host->link,
 		                                   .launch = key,
-		                                   .user = l ? &l->user : NULL,
+		                                   .user = user,
 		                                   .seq = m->seqs.v[i],
 		                                   .copy = strncmp(uri, "file:///", 8) == 0 ? uri + 7 : NULL});
 		if (l && l->keeper && m->seqs.v[i])
