@@ -11,7 +11,6 @@
 #define MIN_STEPS                                                                                            \
 	50 /* from the first step, before anything is a spike: a start falls too fast for a level                \
 	    */
-#define MIN_POINTS   20
 #define LEAST_WINDOW 40
 #define CLEAR_TIMES  1.5
 #define AROUND_ZERO  1.2
@@ -81,7 +80,7 @@ static double high_distance(const struct watch_loss *w, int64_t sign, double ref
 static int window_is_ready(const struct watch_loss *w, int64_t step, int64_t sign)
 {
 	/* A loss may fall fast early in a run, or after a bump of the warm-up: not a drop. */
-	return w->window.n >= MIN_POINTS && step - w->first_step >= (sign > 0 ? MIN_STEPS : WATCH_WINDOW);
+	return w->window.n >= WATCH_MIN_POINTS && step - w->first_step >= (sign > 0 ? MIN_STEPS : WATCH_WINDOW);
 }
 
 /* Returns the points of the window: so many that it spans WATCH_WINDOW steps, but enough for a median. A
@@ -92,9 +91,17 @@ uint32_t watch_window_points(const struct watch_loss *w)
 	return n > LEAST_WINDOW ? (uint32_t)n : LEAST_WINDOW;
 }
 
+void watch_window_add(struct watch_loss *w, int64_t step, double v)
+{
+	struct watch_window *win = &w->window;
+	watch_window_push(win, v, watch_window_points(w));
+	w->window_steps[(win->at + win->n - 1) % WATCH_WINDOW] = step;
+}
+
 static void add_normal(struct watch_loss *w, int64_t step, double loss)
 {
-	watch_window_push(&w->window, loss, watch_window_points(w));
+	watch_window_add(w, step, loss);
+	watch_past_add(&w->past, step, loss);
 	watch_blocks_add(&w->trend, step, loss);
 }
 
@@ -244,18 +251,20 @@ static void add_finite(struct watch_loss *w, struct watch_out *out, int64_t step
 void watch_loss_rewind(struct watch_loss *w, int64_t step)
 {
 	watch_close_event(w);
-	w->last_step = step;
-	w->loss_step = step;
 	w->above_early = 0;
+	if (w->loss_step == WATCH_NO_STEP || step >= w->loss_step)
+		w->last_step = step;
+	else
+		watch_return_to(w, step);
 }
 
 void watch_loss_feed(struct watch_loss *w, int64_t step, double loss, struct watch_out *out)
 {
 	out->n_alarms = out->n_orders = 0;
-	if (w->first_step == WATCH_NO_STEP)
-		w->first_step = step;
 	if (w->last_step != WATCH_NO_STEP && step < w->last_step && isfinite(loss))
 		watch_loss_rewind(w, step - 1);
+	if (w->first_step == WATCH_NO_STEP)
+		w->first_step = step;
 	if (!isfinite(loss)) {
 		if (w->last_step == WATCH_NO_STEP || step > w->last_step)
 			w->last_step = step;

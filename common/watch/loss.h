@@ -66,7 +66,8 @@ void watch_loss_destroy(struct watch_loss *w);
 void watch_loss_feed(struct watch_loss *w, int64_t step, double loss, struct watch_out *out);
 /* The run reached this step, whether or not it reported a loss. */
 void watch_loss_advance(struct watch_loss *w, int64_t step, struct watch_out *out);
-/* The run continues from this step (an order was carried out, or a node was lost). */
+/* The run continues from this step (an order was carried out, or a node was lost). Later points no longer
+ * count; the onsets that are known stay known. */
 void watch_loss_rewind(struct watch_loss *w, int64_t step);
 /* The order of the last call was not carried out, so it does not count. */
 void watch_loss_refused(struct watch_loss *w);

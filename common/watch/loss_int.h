@@ -1,4 +1,4 @@
-/* loss_int: what the files of the loss watch share (loss.c, loss_event.c, loss_level.c, loss_state.c). */
+/* loss_int: what the files of the loss watch share (loss.c and loss_*.c). */
 #ifndef HEARTH_COMMON_WATCH_LOSS_INT_H
 #define HEARTH_COMMON_WATCH_LOSS_INT_H
 
@@ -10,6 +10,9 @@
 #define WATCH_GAPS   8  /* newest distances between logged steps */
 #define WATCH_MARKS  16 /* newest onsets */
 #define WATCH_BLOCKS 32
+#define WATCH_PAST   200
+
+#define WATCH_MIN_POINTS 20 /* that make a level */
 
 enum watch_state { WATCH_QUIET, WATCH_SUSPECT, WATCH_ALARMED };
 
@@ -19,6 +22,13 @@ struct watch_blocks {
 	double sum[WATCH_BLOCKS], squares[WATCH_BLOCKS];  /* of the values, less the first value of all */
 	int64_t count[WATCH_BLOCKS], first[WATCH_BLOCKS]; /* points, and the step of the first one */
 	double zero;
+};
+
+/* Single points of the whole run, evenly: when it is full, each second one goes. */
+struct watch_past {
+	int64_t n, every, skipped; /* one of `every` is kept; skipped since the last one */
+	int64_t step[WATCH_PAST];
+	double value[WATCH_PAST];
 };
 
 struct watch_event {
@@ -39,6 +49,8 @@ struct watch_loss {
 	struct watch_conf conf;
 	struct watch_source source;
 	struct watch_window window;
+	int64_t window_steps[WATCH_WINDOW]; /* of window.ring */
+	struct watch_past past;
 	struct watch_event event;
 	struct watch_blocks rise, trend; /* of the open event, of the run */
 	int64_t points, first_step, last_step, loss_step;
@@ -65,9 +77,20 @@ int64_t watch_cadence(const struct watch_loss *w); /* steps between two points; 
 double watch_recent_median(const struct watch_loss *w);
 uint32_t watch_window_points(const struct watch_loss *w); /* that make a full window */
 
+/* Adds to the window. */
+void watch_window_add(struct watch_loss *w, int64_t step, double v);
+
+/* ---- loss_past.c: a return to an earlier step ------------------------------------------------- */
+
+void watch_past_add(struct watch_past *p, int64_t step, double v);
+/* Takes the level that the run had at this step; without enough points there, the watch starts again. */
+void watch_return_to(struct watch_loss *w, int64_t step);
+
 /* ---- loss_level.c: slow changes -------------------------------------------------------------- */
 
 void watch_blocks_add(struct watch_blocks *b, int64_t step, double v);
+/* Leaves the blocks that end at or before this step. */
+void watch_blocks_cut(struct watch_blocks *b, int64_t step);
 /* Mean of the blocks from..to-1 and its standard error (NULL: not wanted). */
 double watch_blocks_mean(const struct watch_blocks *b, int64_t from, int64_t to, double *se);
 /* Returns what a share of the loss is a share of: its size, but at least `part` of what it has fallen. A loss

@@ -43,6 +43,14 @@ void watch_blocks_add(struct watch_blocks *b, int64_t step, double v)
 	b->count[i]++;
 }
 
+void watch_blocks_cut(struct watch_blocks *b, int64_t step)
+{
+	int64_t n = 0;
+	while (n + 1 < b->n && b->first[n + 1] <= step + 1)
+		n++;
+	b->n = n;
+}
+
 double watch_blocks_mean(const struct watch_blocks *b, int64_t from, int64_t to, double *se)
 {
 	double sum = 0, within = 0;

@@ -6,7 +6,7 @@
 #include "common/base/xalloc.h"
 #include "common/watch/loss_int.h"
 
-#define STATE_VERSION 1
+#define STATE_VERSION 2
 #define NUMBER_MAX    ((double)((int64_t)1 << 53))
 
 enum field_type { FIELD_WHOLE, FIELD_REAL };
@@ -78,6 +78,11 @@ static const struct field fields[] = {COUNT(points),
                                       R(event.low),
                                       RS(event.held, WATCH_HELD),
                                       R(event.alarm_level),
+                                      W(past.n, 0, WATCH_PAST),
+                                      COUNT(past.every),
+                                      COUNT(past.skipped),
+                                      WS(past.step, WATCH_PAST, WATCH_NO_STEP, (int64_t)1 << 53),
+                                      RS(past.value, WATCH_PAST),
                                       BLOCKS(rise),
                                       BLOCKS(trend)};
 
@@ -101,18 +106,23 @@ static cJSON *field_json(const struct field *f, const void *at)
 
 cJSON *watch_loss_save(const struct watch_loss *w)
 {
-	cJSON *o = cJSON_CreateObject(), *window = cJSON_CreateArray(), *marks = cJSON_CreateArray();
+	cJSON *o = cJSON_CreateObject(), *window = cJSON_CreateArray(), *steps = cJSON_CreateArray(),
+	      *marks = cJSON_CreateArray();
 	cJSON_AddNumberToObject(o, "version", STATE_VERSION);
 	for (size_t i = 0; i < N_FIELDS; i++)
 		cJSON_AddItemToObject(o, fields[i].name, field_json(&fields[i], (const char *)w + fields[i].offset));
-	for (uint32_t i = 0; i < w->window.n; i++)
-		cJSON_AddItemToArray(window, cJSON_CreateNumber(w->window.ring[(w->window.at + i) % WATCH_WINDOW]));
+	for (uint32_t i = 0; i < w->window.n; i++) {
+		uint32_t at = (w->window.at + i) % WATCH_WINDOW;
+		cJSON_AddItemToArray(window, cJSON_CreateNumber(w->window.ring[at]));
+		cJSON_AddItemToArray(steps, cJSON_CreateNumber((double)w->window_steps[at]));
+	}
 	for (int64_t i = 0; i < w->n_marks && i < WATCH_MARKS; i++) {
 		const struct watch_mark *m = &w->marks[i];
 		double v[] = {(double)m->kind, (double)m->onset, (double)m->end};
 		cJSON_AddItemToArray(marks, cJSON_CreateDoubleArray(v, 3));
 	}
 	cJSON_AddItemToObject(o, "window", window);
+	cJSON_AddItemToObject(o, "window_steps", steps);
 	cJSON_AddItemToObject(o, "marks", marks);
 	return o;
 }
@@ -167,6 +177,29 @@ static int read_window(struct watch_loss *w, const cJSON *list)
 	return 0;
 }
 
+static int read_window_steps(struct watch_loss *w, const cJSON *list)
+{
+	const struct field step = {.min = -((int64_t)1 << 53), .max = (int64_t)1 << 53};
+	const cJSON *v;
+	uint32_t i = 0;
+	if (!cJSON_IsArray(list) || (uint32_t)cJSON_GetArraySize(list) != w->window.n)
+		return -1;
+	cJSON_ArrayForEach (v, list) {
+		if (read_whole(v, &step, &w->window_steps[i++]) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int past_is_sound(const struct watch_past *p)
+{
+	for (int64_t i = 0; i < p->n; i++) {
+		if (!isfinite(p->value[i]))
+			return 0;
+	}
+	return 1;
+}
+
 static int read_marks(struct watch_loss *w, const cJSON *list)
 {
 	const struct field kind = {.min = 0, .max = WATCH_PLATEAU},
@@ -207,6 +240,10 @@ struct watch_loss *watch_loss_load(const struct watch_conf *conf, struct watch_s
 	}
 	if (!bad && read_window(w, cJSON_GetObjectItemCaseSensitive(state, "window")) < 0)
 		bad = "window";
+	if (!bad && read_window_steps(w, cJSON_GetObjectItemCaseSensitive(state, "window_steps")) < 0)
+		bad = "window_steps";
+	if (!bad && !past_is_sound(&w->past))
+		bad = "past";
 	if (!bad && read_marks(w, cJSON_GetObjectItemCaseSensitive(state, "marks")) < 0)
 		bad = "marks";
 	if (!bad && (!blocks_are_sound(&w->rise) || !blocks_are_sound(&w->trend)))

@@ -363,6 +363,73 @@ static void test_round_trip(void)
 	watch_loss_destroy(b);
 }
 
+/* Feeds points of the same curve; returns what the watch says. */
+static struct found feed_more(struct watch_loss *w, const struct curve *c, uint64_t *s, int64_t from,
+                              int64_t to)
+{
+	struct found f = {0};
+	struct watch_out o;
+	for (int64_t i = from; i <= to; i++) {
+		watch_loss_feed(w, i, curve_loss(c, i, s), &o);
+		add_found(&f, &o);
+	}
+	return f;
+}
+
+/* A smooth curve that falls far: a healthy run that passes its steps again must not look bad. */
+static void test_returns(void)
+{
+	struct watch_conf conf = rollback_conf();
+	struct curve c = {.noise = 0.005, .scale = 1, .shift = -3}, high = c;
+	const int64_t returns[] = {-1, 0, 1, 10, 30, 60, 120, 300, 700, 780, 795};
+	for (size_t i = 0; i < sizeof(returns) / sizeof(returns[0]); i++) {
+		struct watch_loss *w = watch_loss_new(&conf, (struct watch_source){0});
+		uint64_t s = 5;
+		struct found f = feed_more(w, &c, &s, 1, 800);
+		watch_loss_rewind(w, returns[i]);
+		int64_t from = returns[i] < 0 ? 1 : returns[i] + 1;
+		struct found g = feed_more(w, &c, &s, from, 1200);
+		ok(!f.n_alarms && !g.n_alarms && !g.n_orders, "a healthy run that returns to step %d is not blamed",
+		   (int)returns[i]);
+		high.at = 1201;
+		high.height = 3;
+		g = feed_more(w, &high, &s, 1201, 1400);
+		ok(g.n_alarms == 1 && g.alarms[0].kind == WATCH_SPIKE, "a spike after that is found");
+		watch_loss_destroy(w);
+	}
+	struct watch_loss *w = watch_loss_new(&conf, (struct watch_source){0});
+	uint64_t s = 6;
+	feed_more(w, &c, &s, 1, 5000);
+	watch_loss_rewind(w, 3000);
+	high.at = 3001;
+	struct found f = feed_more(w, &high, &s, 3001, 3020);
+	double before = 0.2 + 7 * pow(3020 / 20.0, -0.35);
+	ok(f.n_alarms == 1 && f.alarms[0].kind == WATCH_SPIKE,
+	   "a run that returns to a bad step is found at once");
+	ok(fabs(f.alarms[0].reference / before - 1) < 0.1, "against the level before that step: %g",
+	   f.alarms[0].reference);
+	watch_loss_destroy(w);
+}
+
+/* A program that begins again by itself, after a known onset. */
+static void test_begins_again(void)
+{
+	struct watch_conf conf = rollback_conf();
+	struct curve c = {.noise = 0.005, .scale = 1, .shift = -3}, high = c;
+	struct watch_loss *w = watch_loss_new(&conf, (struct watch_source){0});
+	uint64_t s = 7;
+	feed_more(w, &c, &s, 1, 600);
+	high.at = 601;
+	high.height = 3;
+	struct found f = feed_more(w, &high, &s, 601, 620);
+	ok(f.n_alarms == 1 && f.alarms[0].onset == 601, "a spike is found");
+	f = feed_more(w, &c, &s, 1, 600);
+	ok(!f.n_alarms && !f.n_orders, "a run that begins again is judged as a new one");
+	f = feed_more(w, &high, &s, 601, 620);
+	ok(!f.n_alarms, "and the onset stays known");
+	watch_loss_destroy(w);
+}
+
 static void test_plateau(void)
 {
 	struct watch_loss *w = watch_loss_new(&watch_conf_default, (struct watch_source){0});
@@ -390,6 +457,8 @@ int main(void)
 	test_back();
 	test_checkpoints();
 	test_round_trip();
+	test_returns();
+	test_begins_again();
 	test_plateau();
 	return tap_done();
 }
