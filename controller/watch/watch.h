@@ -4,9 +4,9 @@
  *   points of a batch -> feed.c judges -> alarm: event `alert`, the checkpoint before the onset is pinned
  *                                      -> order: the attempt ends (recover_rollback), as the keys `watch` say
  *
- * The state thread judges points itself: one costs about a microsecond. RATE points a second of a job are
- * judged, and TOTAL of all jobs; of what is above, only losses that are not finite count. Rules count steps,
- * not points, so that a series with gaps has the same alarms.
+ * The state thread judges points itself: one costs about a microsecond (docs/benchmarks.md). RATE points a
+ * second of a job are judged, and TOTAL of all jobs; of what is above, only losses that are not finite count.
+ * Rules count steps, not points, so that a series with gaps has the same alarms.
  *
  * The state of a job's watches is a row of the store. It is written with each event that it explains, and
  * else every SAVE_US. A new hearthd loads it and then judges the points that the store has beyond it.
