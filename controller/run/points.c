@@ -62,6 +62,8 @@ static int is_current(struct core *c, const struct wm_metrics *m)
 	struct job_row row = {0};
 	struct err e;
 
+	if (!m->attempt) /* what never ran, an array above all, has no points */
+		return 0;
 	if (j && j->collect && j->collect_attempt == m->attempt)
 		return 1;
 	if (j)

@@ -393,7 +393,8 @@ static void test_busy(void)
 	finish_well(w);
 }
 
-static void point(struct world *w, const char *node, uint64_t job, uint64_t epoch, uint64_t seq, double v)
+static void point_of(struct world *w, const char *node, uint64_t job, uint32_t attempt, uint64_t epoch,
+                     uint64_t seq, double v)
 {
 	uint32_t ix[2] = {0, 0}, ranks[2] = {0, 1};
 	int64_t steps[2] = {(int64_t)seq, (int64_t)seq};
@@ -401,7 +402,7 @@ static void point(struct world *w, const char *node, uint64_t job, uint64_t epoc
 	uint64_t times[2] = {1800000000000000u, 1800000000000001u};
 	char name[] = "loss", *names[1] = {name};
 	struct wm_metrics m = {.job = job,
-	                       .attempt = 1,
+	                       .attempt = attempt,
 	                       .epoch = epoch,
 	                       .seq = seq,
 	                       .names = {names, 1},
@@ -413,6 +414,11 @@ static void point(struct world *w, const char *node, uint64_t job, uint64_t epoc
 
 	world_msg(w, node, 99, WM_METRICS, &m);
 	world_turn(w);
+}
+
+static void point(struct world *w, const char *node, uint64_t job, uint64_t epoch, uint64_t seq, double v)
+{
+	point_of(w, node, job, 1, epoch, seq, v);
 }
 
 static uint64_t metric_count(struct world *w, uint64_t job)
@@ -428,7 +434,7 @@ static uint64_t metric_count(struct world *w, uint64_t job)
 static void test_points(void)
 {
 	struct world *w = world_create(5);
-	uint64_t id;
+	uint64_t id, sweep;
 
 	world_agent_up(w, "a", 1, 4);
 	id = world_submit(w, ONE);
@@ -437,6 +443,9 @@ static void test_points(void)
 	is_int(metric_count(w, id), 1, "one point each of two ranks; the same batch twice counts once");
 	point(w, "a", id, 7, 2, 0.5);
 	is_int(metric_count(w, id), 1, "another epoch does not count");
+	sweep = world_submit(w, "{\"name\": \"s\", \"command\": [\"/bin/x\"], \"array\": 2}");
+	point_of(w, "a", sweep, 0, 0, 5, 0.5);
+	is_int(metric_count(w, sweep), 0, "nor does an array, which never runs itself");
 	world_request(w, REQ_TOP, 0, NULL, NULL);
 	ok(cJSON_GetObjectItem(
 	       cJSON_GetObjectItem(cJSON_GetArrayItem(cJSON_GetObjectItem(w->body, "running"), 0), "metrics"),
