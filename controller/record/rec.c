@@ -447,7 +447,7 @@ int rec_keeps_nodes(const struct job_rec *r)
 int rec_holds(const struct job_rec *r, const struct place_rec *p)
 {
 	if (r->att->state == ATT_ENDED)
-		return r->status == JOB_RECOVERING && p->kept && r->wanted == WANT_NOTHING;
+		return r->status == JOB_RECOVERING && p->kept && r->wanted != WANT_STOP;
 	/* Whether it is kept is not known before the outcome. */
 	return p->state < PLACE_CLEANED ||
 	       (p->state == PLACE_CLEANED && (r->att->outcome == OUT_NONE || may_keep(r)));

@@ -639,8 +639,9 @@ void recover_review(struct core *c, struct cjob *j)
 {
 	if (j->act || !j->r.att || j->r.att->state != ATT_ENDED)
 		return;
-	if (j->r.wanted != WANT_NOTHING && j->collect) { /* it needs no nodes to save what it left */
-		alloc_unqueue(c, j);
+	if (j->r.wanted != WANT_NOTHING && j->collect) {
+		if (j->r.wanted == WANT_STOP) /* saving what it left needs no nodes */
+			alloc_unqueue(c, j);
 		j->awaits_collect = 1;
 	}
 	if (j->collect && j->awaits_collect)

@@ -272,7 +272,7 @@ static void holds(struct world *w, uint64_t id, unsigned n, const char *when)
 	ok(!bad, "%s: its record says so, too%s%s", when, bad ? ": " : "", bad ? bad : "");
 }
 
-/* The job keeps node b while attempt 2 is collected. Then it is to stop, or to go back to the queue. */
+/* The job keeps node b while attempt 2 is collected. Then it has to stop, or to begin again. */
 static void wants_between(uint64_t seed, enum request_op op, const char *end)
 {
 	struct world *w = world_create(seed);
@@ -289,9 +289,10 @@ static void wants_between(uint64_t seed, enum request_op op, const char *end)
 	holds(w, id, 1, "one node is kept");
 	is_int(world_request(w, op, id, NULL, "{}"), 200, "a request while attempt 2 is collected");
 	is_str(world_status(w, id), "recovering", "waits for the results");
-	holds(w, id, 0, "no node is kept meanwhile");
+	holds(w, id, op == REQ_REQUEUE, "only a job that goes on keeps its node meanwhile");
 	both(w, id, 2, LAUNCH_CLEANED);
 	is_str(world_status(w, id), end, "then it is done");
+	holds(w, id, op == REQ_REQUEUE ? 2 : 0, "after that");
 	world_end_well(w);
 }
 
