@@ -55,6 +55,7 @@ void failure_scan_fini(struct failure_scan *s)
 	forget_tail(s);
 	free(s->line);
 	free(s->cause);
+	free(s->later);
 	*s = (struct failure_scan){0};
 }
 
@@ -69,13 +70,40 @@ static void judge_line(struct failure_scan *s, struct classify_reader *r, const 
 		n -= (size_t)(cr + 1 - line);
 		line = cr + 1;
 	}
+	if (cause_is_echo(&s->frame, line, n))
+		return;
 	f = classify_line(r, line, n);
 	if (f.verdict == VERDICT_UNKNOWN)
 		return;
 	if (!s->cause)
 		s->cause = xcalloc(1, sizeof(*s->cause));
-	if (cause_consider(s->cause, &f, line, n, s->offset))
+	if (cause_consider(s->cause, &f, line, n, s->offset)) {
 		s->news = 1;
+		free(s->later);
+		s->later = NULL;
+		return;
+	}
+	if (!cause_is_certain(s->cause) || s->offset - (s->later ? s->later : s->cause)->number < FAILURE_APART)
+		return;
+	if (!s->later)
+		s->later = xcalloc(1, sizeof(*s->later));
+	if (cause_strength(f.verdict, f.cls) == s->cause->strength) {
+		s->later->strength = 0;
+		cause_consider(s->later, &f, line, n, s->offset);
+	}
+}
+
+/* The last one of lines far apart is the cause: the program went on after the others. */
+static void choose_last(struct failure_scan *s)
+{
+	if (s->later && s->later->strength == s->cause->strength) {
+		free(s->cause);
+		s->cause = s->later;
+		s->news = 1;
+	} else {
+		free(s->later);
+	}
+	s->later = NULL;
 }
 
 static void keep_part(struct failure_scan *s, const char *p, size_t n)
@@ -112,13 +140,14 @@ void failure_scan_reset(struct failure_scan *s)
 void failure_scan_forget(struct failure_scan *s)
 {
 	free(s->cause);
-	s->cause = NULL;
+	free(s->later);
+	s->cause = s->later = NULL;
 	s->news = 0;
 }
 
 int failure_scan_rest(const struct failure_scan *s)
 {
-	return s->line || s->n_tail || s->news;
+	return s->line || s->n_tail || s->news || s->later;
 }
 
 void failure_scan_skip(struct failure_scan *s, const char *p, size_t n, uint64_t at)
@@ -175,4 +204,5 @@ void failure_scan_end(struct failure_scan *s, struct classify_reader *r)
 		failure_scan_feed(s, r, tail, n, s->offset - n, NULL, NULL);
 	if (s->line)
 		end_line(s, r, "", 0);
+	choose_last(s);
 }

@@ -10,7 +10,8 @@
 
 #include "common/classify/cause.h"
 
-#define FAILURE_TAIL 8192u /* bytes of a skipped part that are searched when the stream ends */
+#define FAILURE_TAIL  8192u  /* bytes of a skipped part that are searched when the stream ends */
+#define FAILURE_APART 16384u /* bytes of output after which a program has gone on after a line */
 
 /* All launches share a table; the last that uses it destroys it. On the loop only. */
 struct failure_table;
@@ -26,7 +27,9 @@ struct failure_scan { /* of one stream */
 	size_t n_tail;
 	uint64_t offset;     /* of the next byte */
 	struct cause *cause; /* NULL none */
+	struct cause *later; /* as strong, and far behind it; NULL none */
 	int news;            /* the cause is a new one */
+	size_t frame;        /* for cause_is_echo */
 };
 void failure_scan_fini(struct failure_scan *s);
 void failure_scan_reset(struct failure_scan *s);  /* forgets the unfinished line */

@@ -75,6 +75,18 @@ int cause_consider(struct cause *c, const struct line_finding *f, const char *li
 	return 1;
 }
 
+int cause_is_echo(size_t *frame, const char *line, size_t n)
+{
+	static const char file[] = "File \"", number[] = "\", line ";
+	const char *at = memmem(line, n, file, sizeof(file) - 1);
+	size_t column = *frame; /* the echo is indented further than its frame */
+	int echo = column && n > column && line[column - 1] == ' ' && line[column] == ' ';
+
+	*frame =
+	    at && memmem(at, n - (size_t)(at - line), number, sizeof(number) - 1) ? (size_t)(at - line) + 1 : 0;
+	return echo && !*frame;
+}
+
 int cause_is_certain(const struct cause *c)
 {
 	return c->strength > REMARK;

@@ -26,6 +26,10 @@ struct cause {
 int cause_consider(struct cause *c, const struct line_finding *f, const char *line, size_t n,
                    uint64_t number);
 
+/* Returns 1 for the source line that a Python traceback shows below `File "x.py", line 12`: its text is code,
+ * and nothing of it was said. frame: 0 before the first line of a stream; the function keeps it. */
+int cause_is_echo(size_t *frame, const char *line, size_t n);
+
 /* Whether it says the cause, not only a symptom or a note. */
 int cause_is_certain(const struct cause *c);
 

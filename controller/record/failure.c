@@ -3,13 +3,17 @@
  */
 #include "controller/record/failure.h"
 
+#include <signal.h>
+
 #include "common/base/json.h"
 #include "common/base/text.h"
 #include "common/base/xalloc.h"
 #include "common/classify/cause.h"
 #include "controller/record/rec.h"
 
-#define NO_RANK 0xffffffffu
+#define NO_RANK     0xffffffffu
+#define OUTLIVED_US 60000000ull /* a rank that ends so long after its line did not end because of it */
+#define WENT_ON_US  2000000ull  /* so does one that reports a step so long after it */
 
 /* ---- the list --------------------------------------------------------------------------------------- */
 
@@ -33,6 +37,13 @@ void failure_list_free(struct failure_list *l)
 	free(l);
 }
 
+/* Compares two lines of a stream. An agent sends an equally strong one when much output lay between: the
+ * program went on after the first. */
+static int is_better(const struct failure_rec *f, const struct failure_rec *old)
+{
+	return strength(f) > strength(old) || (strength(f) == strength(old) && f->at_us > old->at_us);
+}
+
 /* Returns where a line goes: its place, l->n for a new one, or -1 when the list has no place for it. */
 static int find_slot(const struct failure_list *l, const struct failure_rec *f)
 {
@@ -40,7 +51,7 @@ static int find_slot(const struct failure_list *l, const struct failure_rec *f)
 
 	for (uint32_t i = 0; l && i < l->n; i++) {
 		if (l->v[i].rank == f->rank && l->v[i].place == f->place)
-			return strength(f) > strength(&l->v[i]) ? (int)i : -1;
+			return is_better(f, &l->v[i]) ? (int)i : -1;
 		if (weakest < 0 || strength(&l->v[i]) <= strength(&l->v[weakest]))
 			weakest = (int)i;
 	}
@@ -110,13 +121,27 @@ cJSON *failure_json(const struct failure_rec *f)
 
 /* ---- the cause -------------------------------------------------------------------------------------- */
 
-/* Returns the earliest of the strongest lines; clocks of agents differ little (09-agent.md). */
-static const struct failure_rec *strongest_line(const struct failure_list *l)
+/* Returns 0 when the line cannot have ended its rank: the program went on after it, or was killed from
+ * outside although the line says that it ended because of its own mistake. */
+static int is_of_the_end(const struct attempt_rec *a, const struct failure_rec *l, const uint64_t *step_us)
 {
+	const struct rank_rec *k = l->rank < a->n_ranks ? &a->ranks[l->rank] : NULL;
+
+	if (!k || !l->at_us || l->verdict == VERDICT_DRAIN)
+		return 1;
+	if (k->ended_us > l->at_us + OUTLIVED_US || (step_us && step_us[l->rank] > l->at_us + WENT_ON_US))
+		return 0;
+	return l->verdict != VERDICT_USER || k->signal != SIGKILL || k->ended_by;
+}
+
+/* Returns the earliest of the strongest lines; clocks of agents differ little (09-agent.md). */
+static const struct failure_rec *strongest_line(const struct attempt_rec *a, const uint64_t *step_us)
+{
+	const struct failure_list *l = a->failures;
 	const struct failure_rec *best = NULL;
 
 	for (uint32_t i = 0; l && i < l->n; i++) {
-		int d = best ? strength(&l->v[i]) - strength(best) : 1;
+		int d = !is_of_the_end(a, &l->v[i], step_us) ? -1 : best ? strength(&l->v[i]) - strength(best) : 1;
 
 		if (d > 0 || (d == 0 && l->v[i].at_us < best->at_us))
 			best = &l->v[i];
@@ -151,10 +176,10 @@ static struct attempt_cause cause_by_facts(const struct attempt_rec *a)
 	return c;
 }
 
-struct attempt_cause attempt_cause(const struct attempt_rec *a)
+struct attempt_cause attempt_cause(const struct attempt_rec *a, const uint64_t *step_us)
 {
 	struct attempt_cause c = cause_by_facts(a);
-	const struct failure_rec *line = strongest_line(a->failures);
+	const struct failure_rec *line = strongest_line(a, step_us);
 	int certain = c.cls == RC_NODE_LOST || c.cls == RC_OOM || c.cls == RC_DISK;
 
 	if (!line || strength(line) <= cause_strength(c.verdict, state_name(STATE_CLASS, (int)c.cls)))

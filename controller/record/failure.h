@@ -45,8 +45,11 @@ struct attempt_cause {
 	const struct failure_rec *line; /* NULL: no line says it */
 };
 /* What ended the attempt, by the facts of the kernel and the lines of the logs: lost nodes, limits of memory
- * and disk, lines, signals, exit codes. A line of broken hardware beats the others. */
-struct attempt_cause attempt_cause(const struct attempt_rec *a);
+ * and disk, lines, signals, exit codes. A line of broken hardware beats the others. Other lines count only
+ * near the end of their rank: a program that went on after a line did not end because of it. step_us: real
+ * time by the node's clock at which each rank reported its newest step, n_ranks values, 0 none; NULL:
+ * unknown. */
+struct attempt_cause attempt_cause(const struct attempt_rec *a, const uint64_t *step_us);
 /* Adds "rank 3 on node-b: CUDA out of memory ... (GPU memory ran out)". Adds nothing without a line. */
 void attempt_cause_words(const struct attempt_rec *a, const struct attempt_cause *c, struct text *t);
 

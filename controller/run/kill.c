@@ -361,9 +361,9 @@ static void add_memory(const struct cjob *j, struct finding *v)
 
 /* A line of a log may name the cause of an end that exit code or signal leave open: then it is the reason, in
  * place of the last lines of the rank that ended first. Returns what it means. */
-static enum line_verdict judge_line(const struct attempt_rec *a, struct finding *v)
+static enum line_verdict judge_line(const struct attempt_rec *a, const uint64_t *step_us, struct finding *v)
 {
-	struct attempt_cause cause = attempt_cause(a);
+	struct attempt_cause cause = attempt_cause(a, step_us);
 
 	if (v->outcome != OUT_FAILED || (v->cls != RC_UNKNOWN && v->cls != RC_SIGNAL) || !cause.line ||
 	    cause.verdict == VERDICT_UNKNOWN || cause.verdict == VERDICT_SYMPTOM ||
@@ -386,7 +386,7 @@ void decide_outcome(struct core *c, struct cjob *j)
 
 	conclude_ranks(c, j);
 	judge_attempt(&j->r, &v);
-	verdict = recover_is_asked(j->r.att) ? VERDICT_UNKNOWN : judge_line(j->r.att, &v);
+	verdict = recover_is_asked(j->r.att) ? VERDICT_UNKNOWN : judge_line(j->r.att, j->act->step_us, &v);
 	add_memory(j, &v);
 	d = cJSON_CreateObject();
 	json_add_str(d, "outcome", state_name(STATE_OUTCOME, (int)v.outcome));

@@ -79,6 +79,18 @@ static int is_current(struct core *c, const struct wm_metrics *m)
 	return c->points.late_epoch == m->epoch && c->points.late_attempt == m->attempt;
 }
 
+static void note_step(struct cjob *j, uint32_t rank, uint64_t at_us)
+{
+	uint32_t n = j->r.att->n_ranks;
+
+	if (rank >= n)
+		return;
+	if (!j->act->step_us)
+		j->act->step_us = xcalloc(n, sizeof(*j->act->step_us));
+	if (at_us > j->act->step_us[rank])
+		j->act->step_us[rank] = at_us;
+}
+
 static void keep_last(struct core *c, const struct wm_metrics *m)
 {
 	struct cjob *j = job_find(c, m->job);
@@ -92,6 +104,8 @@ static void keep_last(struct core *c, const struct wm_metrics *m)
 
 		if (m->steps.v[i] >= 0 && (uint64_t)m->steps.v[i] >= a->steps)
 			a->steps = (uint64_t)m->steps.v[i] + 1;
+		if (m->steps.v[i] >= 0)
+			note_step(j, m->ranks.v[i], m->times.v[i]);
 		if (strcmp(name, "loss") == 0)
 			checkpoint_loss(a, m->steps.v[i], m->values.v[i]);
 		if (!isfinite(m->values.v[i]) || strlen(name) >= sizeof(a->last[0].name))

@@ -50,7 +50,8 @@ static void add_lost(const struct attempt_rec *a, cJSON *o)
 
 /* Returns what the outcome was judged by: the watch that ended the attempt, or the first rank that failed
  * with its last line; and lost nodes. */
-static cJSON *evidence_json(const struct attempt_rec *a, uint64_t steps, const struct recover_cause *why)
+static cJSON *evidence_json(const struct attempt_rec *a, const struct active *act,
+                            const struct recover_cause *why)
 {
 	cJSON *o = cJSON_CreateObject(), *before = a->evidence ? cJSON_Parse(a->evidence) : NULL,
 	      *watch = cJSON_DetachItemFromObjectCaseSensitive(before, "watch");
@@ -60,7 +61,7 @@ static cJSON *evidence_json(const struct attempt_rec *a, uint64_t steps, const s
 	cJSON_Delete(before);
 
 	if (why->rank < a->n_ranks) {
-		const struct attempt_cause cause = attempt_cause(a);
+		const struct attempt_cause cause = attempt_cause(a, act->step_us);
 		const struct rank_rec *k = &a->ranks[why->rank];
 		TEXT(line);
 
@@ -80,8 +81,8 @@ static cJSON *evidence_json(const struct attempt_rec *a, uint64_t steps, const s
 			json_add_str(o, "line", line.at);
 	}
 	add_lost(a, o);
-	if (steps) /* of metrics; they may be removed before the record is */
-		json_add_u64(o, "step", steps - 1);
+	if (act->steps) /* of metrics; they may be removed before the record is */
+		json_add_u64(o, "step", act->steps - 1);
 	return o;
 }
 
@@ -310,7 +311,7 @@ void recover_plan(struct core *c, struct cjob *j, const struct recover_cause *wh
 	struct retry_plan p;
 	cJSON *o;
 
-	cJSON_AddItemToObject(d, "evidence", evidence_json(j->r.att, j->act->steps, why));
+	cJSON_AddItemToObject(d, "evidence", evidence_json(j->r.att, j->act, why));
 	if (j->r.wanted != WANT_NOTHING) /* what follows is the user's choice */
 		return;
 	find_fault(j, &fault);

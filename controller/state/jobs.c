@@ -319,6 +319,7 @@ void active_free(struct core *c, struct cjob *j)
 	beginning_fini(&a->begin);
 	strv_fini(&a->warnings);
 	free(a->losses);
+	free(a->step_us);
 	free(a->upload_text);
 	free(a->program_says);
 	quota_free(c, a);

@@ -78,6 +78,7 @@ struct active { /* of a job whose attempt has not ended, not stored */
 	struct loss_point *losses; /* the newest LOSS_POINTS of the metric `loss`; NULL none */
 	uint64_t n_losses;
 	uint64_t steps;          /* newest step that it reported, + 1; 0: none since hearthd loaded it */
+	uint64_t *step_us;       /* by rank: when its newest point with a step was read, by its node; NULL none */
 	uint64_t ckpt_us;        /* boot: run/checkpoints.c counts new checkpoints by it */
 	struct quota_use *quota; /* NULL: it has sent nothing that counts */
 };

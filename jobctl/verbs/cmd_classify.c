@@ -34,7 +34,7 @@ struct judge {
 	char *cause_stream;
 	/* the line under way */
 	char line[CLASSIFY_LINE_MAX];
-	size_t n;
+	size_t n, frame;
 	uint64_t number;
 };
 
@@ -79,11 +79,13 @@ static void print_line_verdict(const struct judge *j, const struct line_finding 
 static void end_line(struct judge *j)
 {
 	struct line_finding f;
+	int echo;
 
 	if (j->n && j->line[j->n - 1] == '\r')
 		j->n--;
 	j->number++;
-	f = classify_line(j->reader, j->line, j->n);
+	echo = cause_is_echo(&j->frame, j->line, j->n);
+	f = classify_line(j->reader, j->line, echo && !j->each ? 0 : j->n);
 	if (j->each)
 		print_line_verdict(j, &f);
 	else if (cause_consider(&j->cause, &f, j->line, j->n, j->number) && j->stream) {

@@ -246,6 +246,29 @@ static void test_causes(void)
 	       "a warning is stronger than a symptom");
 }
 
+/* The source line below a frame of a traceback is code; the exception is what was said. */
+static void test_echo(void)
+{
+	static const char *const lines[] = {
+	    "Traceback (most recent call last):",
+	    "  File \"<frozen importlib._bootstrap>\", line 1176, in _find_and_load",
+	    "  File \"train.py\", line 12, in <module>",
+	    "    raise ValueError(\"x\")  # CUDA out of memory",
+	    "ConnectionResetError: [Errno 104] Connection reset by peer",
+	    "[rank3]:   File \"train.py\", line 12, in <module>",
+	    "[rank3]:     raise ValueError(\"x\")",
+	    "[rank3]: ConnectionResetError: [Errno 104]",
+	    "  File \"<frozen importlib._bootstrap>\", line 1140, in _find_and_load_unlocked",
+	    "ModuleNotFoundError: No module named 'x'",
+	};
+	char got[sizeof(lines) / sizeof(*lines) + 1] = "";
+	size_t frame = 0;
+
+	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++)
+		got[i] = cause_is_echo(&frame, lines[i], strlen(lines[i])) ? 'e' : '.';
+	is_str(got, "...e..e...", "echoes of source lines in tracebacks");
+}
+
 int main(void)
 {
 	test_lines();
@@ -255,5 +278,6 @@ int main(void)
 	test_extra();
 	test_refused();
 	test_causes();
+	test_echo();
 	return tap_done();
 }

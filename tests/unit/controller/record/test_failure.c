@@ -53,7 +53,7 @@ static void add_line(struct attempt_rec *a, uint32_t rank, enum reason_class cls
 static const char *cause_of(struct attempt_rec *a)
 {
 	static char out[100];
-	struct attempt_cause c = attempt_cause(a);
+	struct attempt_cause c = attempt_cause(a, NULL);
 
 	snprintf(out, sizeof(out), "%s %s %u", state_name(STATE_CLASS, (int)c.cls), verdict_name(c.verdict),
 	         c.rank);
@@ -105,6 +105,33 @@ static void test_lines(void)
 	is_str(cause_of(&a), "launch move 4", "a launcher's line blames no rank");
 }
 
+/* A program that went on after a line did not end because of it. */
+static void test_outlived(void)
+{
+	struct attempt_rec a = make_attempt();
+	uint64_t steps[4] = {0, 5000000, 0, 0};
+
+	ranks[1].exit_code = 9;
+	ranks[1].ended_us = 100000000;
+	add_line(&a, 1, RC_USER_ERROR, VERDICT_USER, 10000000);
+	is_str(cause_of(&a), "unknown unknown 1", "a line 90 s before the end of its rank");
+	add_line(&a, 1, RC_USER_ERROR, VERDICT_USER, 99000000);
+	is_str(cause_of(&a), "user_error user 1", "one of the last second");
+	add_line(&a, 1, RC_GPU, VERDICT_DRAIN, 10000000);
+	is_str(cause_of(&a), "gpu drain 1", "broken hardware counts whenever it was said");
+	ranks[1].ended_us = 6000000;
+	add_line(&a, 1, RC_USER_ERROR, VERDICT_USER, 1000000);
+	is_int((int)attempt_cause(&a, steps).cls, RC_UNKNOWN, "a step of the rank after the line");
+	steps[1] = 1500000;
+	is_int((int)attempt_cause(&a, steps).cls, RC_USER_ERROR, "a step at the time of the line");
+	ranks[1].exit_code = 0;
+	ranks[1].signal = SIGKILL;
+	is_str(cause_of(&a), "signal move 1", "a kill from outside is not a mistake of the program");
+	add_line(&a, 1, RC_USER_ERROR, VERDICT_USER, 1000000);
+	ranks[1].ended_by = 1;
+	is_str(cause_of(&a), "user_error user 1", "but its launcher or Hearth kills a rank after its mistake");
+}
+
 static void test_bound(void)
 {
 	struct attempt_rec a = make_attempt();
@@ -129,14 +156,14 @@ static void test_words(void)
 	TEXT(t);
 
 	add_line(&a, 3, RC_OOM, VERDICT_USER, 70);
-	c = attempt_cause(&a);
+	c = attempt_cause(&a, NULL);
 	attempt_cause_words(&a, &c, &t);
 	is_str(t.at, "rank 3 on b: the line (the reason)", "rank, node, line and reason");
 	failure_list_free(a.failures);
 	a.failures = NULL;
 	text_clear(&t);
 	add_line(&a, NO_RANK, RC_LAUNCH, VERDICT_MOVE, 70);
-	c = attempt_cause(&a);
+	c = attempt_cause(&a, NULL);
 	attempt_cause_words(&a, &c, &t);
 	is_str(t.at, "the launcher on a: the line (the reason)", "a launcher's line");
 	failure_list_free(a.failures);
@@ -203,7 +230,7 @@ static void test_reports(void)
 	world_restart(w);
 	j = job_find(w->core, id);
 	is_int(j->r.att->failures ? j->r.att->failures->n : 0, 1, "a restart of hearthd keeps the lines");
-	is_int(attempt_cause(j->r.att).cls, RC_USER_ERROR, "and the cause that they give");
+	is_int(attempt_cause(j->r.att, NULL).cls, RC_USER_ERROR, "and the cause that they give");
 	world_destroy(w);
 }
 
@@ -254,6 +281,7 @@ int main(void)
 {
 	test_facts();
 	test_lines();
+	test_outlived();
 	test_bound();
 	test_words();
 	test_reports();
