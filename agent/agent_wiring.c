@@ -11,6 +11,7 @@
 #include "agent/control/rshd.h"
 #include "agent/control/session.h"
 #include "agent/launch/launches.h"
+#include "agent/stage/prefetch.h"
 
 static void launch_over(uint64_t job, uint32_t attempt, void *arg)
 {
@@ -29,6 +30,7 @@ static void session_says(uint16_t type, const void *msg, void *arg)
 
 static const struct rshd_ops rshd_ops = {.send = session_says};
 static const struct looks_ops looks_ops = {.send = session_says};
+static const struct prefetch_ops prefetch_ops = {.send = session_says};
 
 static void guard_dials(void *arg)
 {
@@ -62,6 +64,7 @@ static int wire_neighbours(struct agent *a, struct err *e)
 	parts.peerport = a->peerport;
 	a->guard = guard_create(&parts, &guard_ops, a);
 	a->looks = looks_create(a->peerport, &looks_ops, a);
+	a->host.prefetch = prefetch_create(&a->env, a->host.link, &prefetch_ops, a);
 	return 0;
 }
 
@@ -107,6 +110,8 @@ void agent_unwire(struct agent *a)
 	retire_destroy(a->retire);
 	guard_destroy(a->guard);
 	looks_destroy(a->looks);
+	prefetch_destroy(a->host.prefetch);
+	a->host.prefetch = NULL;
 	announcer_destroy(a->announcer);
 	a->announcer = NULL;
 	peerport_destroy(a->peerport);

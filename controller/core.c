@@ -14,6 +14,7 @@
 #include "controller/cluster/lease.h"
 #include "controller/cluster/looks.h"
 #include "controller/cluster/nodes.h"
+#include "controller/cluster/prefetch.h"
 #include "controller/cluster/rules.h"
 #include "controller/cluster/sync.h"
 #include "controller/load.h"
@@ -231,6 +232,9 @@ static void dispatch_message(struct core *c, struct cnode *n, uint16_t type, uin
 	case WM_NODE_SEEN:
 		on_node_seen(c, n, msg);
 		break;
+	case WM_PREFETCHED:
+		on_prefetched(n, msg);
+		break;
 	case WM_FAILURE_LINE:
 		on_failure_line(c, n, id, msg);
 		break;
@@ -335,6 +339,8 @@ uint64_t core_next_us(const struct core *c)
 		at = c->reserves.at_us;
 	if (watch_next_us(c) < at)
 		at = watch_next_us(c);
+	if (prefetch_next_us(c) < at)
+		at = prefetch_next_us(c);
 	if (alloc_next_us(c) < at)
 		at = alloc_next_us(c);
 	return at;
@@ -369,6 +375,8 @@ void core_tick(struct core *c)
 		reserve_review(c);
 	if (now_boot(c) >= watch_next_us(c))
 		watch_tick(c);
+	if (now_boot(c) >= prefetch_next_us(c))
+		prefetch_tick(c);
 	alloc_tick(c);
 }
 

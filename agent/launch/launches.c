@@ -20,6 +20,7 @@
 #include "agent/launch/launch_steps.h"
 #include "agent/launch/unreadable_launch.h"
 #include "agent/link/outbox.h"
+#include "agent/stage/prefetch.h"
 #include "common/base/fault.h"
 #include "common/base/hash.h"
 #include "common/base/log.h"
@@ -194,6 +195,7 @@ static void on_prepare(struct launches *t, struct wm_prepare *m)
 		report_absent(t, job, attempt, epoch, LAUNCH_FAILED, RC_AGENT, e.text);
 		return;
 	}
+	prefetch_cancel(t->host->prefetch, job); /* staging fetches the rest */
 	l = launch_new(t->host, plan);
 	add_launch(t, l);
 	launch_prepare(l);
@@ -327,6 +329,11 @@ void launches_order(struct launches *t, uint16_t type, void *msg)
 	struct head h = head_of(type, msg);
 	struct launch *l;
 
+	if (type == WM_PREFETCH) {
+		prefetch_order(t->host->prefetch, msg);
+		wire_free(type, msg);
+		return;
+	}
 	if (h.job == 0) {
 		log_warn("event=unknown_order type=%s", wire_name(type));
 		wire_free(type, msg);

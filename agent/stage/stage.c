@@ -242,7 +242,7 @@ static int evicted_lately(const char *cache)
 	return fs_replace(mark, "", 0, 0600, NULL) < 0;
 }
 
-static void evict_caches(struct stage *s)
+void stage_evict(struct stage *s)
 {
 	cleanup_free char *cache = xasprintf("%s/cache", s->data_dir), *jobs = xasprintf("%s/jobs", s->data_dir);
 	cleanup_free char *blobs = xasprintf("%s/blobs", cache), *trees = xasprintf("%s/trees", cache);
@@ -323,6 +323,16 @@ static void set_total(uint64_t bytes, void *arg)
 	((struct stage *)arg)->total = bytes;
 }
 
+/* For those who wonder why a start takes long, or does not. */
+static void say_fetched(struct stage *s)
+{
+	char size[32];
+
+	if (s->bundle || s->resume || s->restore.name)
+		stage_say(s, "%s of source tree, inputs and checkpoint came from hearthd",
+		          s->fetched ? str_size(s->fetched, size, sizeof(size)) : "nothing");
+}
+
 static void run_stage(struct worker *w, void *arg)
 {
 	struct stage *s = arg;
@@ -345,13 +355,15 @@ static void run_stage(struct worker *w, void *arg)
 	if (rc == 0)
 		rc = stage_resume(s);
 	if (rc == 0)
+		say_fetched(s);
+	if (rc == 0)
 		rc = stage_hand_over(s);
 	if (rc == 0 && s->requirements)
 		rc = stage_requirements(s);
 	files_destroy(s->files);
 	s->files = NULL;
 	if (!worker_cancelled(w))
-		evict_caches(s);
+		stage_evict(s);
 }
 
 /* ---- life
@@ -365,7 +377,7 @@ static void run_build(struct worker *w, void *arg)
 	stage_build_venv(s);
 }
 
-static void stage_free(void *arg)
+void stage_free(void *arg)
 {
 	struct stage *s = arg;
 
@@ -381,6 +393,7 @@ static void stage_free(void *arg)
 	user_fini(&s->user);
 	strv_fini(&s->pip_env);
 	strv_fini(&s->links);
+	strv_fini(&s->trees);
 	free(s->work);
 	free(s->ml);
 	free(s->data_dir);

@@ -3,7 +3,8 @@
  * of stage.c.
  *
  * Files: stage.c (order of steps, reports), stage_check.c (checks before the start), stage_tree.c (bundle
- * and trees), input.c (channels), venv.c and venv_build.c (requirements).
+ * and trees), prefetch.c (trees for a launch that may come), input.c (channels), venv.c and venv_build.c
+ * (requirements).
  */
 #ifndef HEARTH_AGENT_STAGE_STAGE_INT_H
 #define HEARTH_AGENT_STAGE_STAGE_INT_H
@@ -54,6 +55,9 @@ struct stage {
 	char *tmpdir;          /* of a build: TMPDIR inside */
 	struct strv pip_env;   /* NAME=VALUE of the job that pip is to see */
 	uint64_t limit, bytes; /* disk_bytes, 0 none; staged so far */
+	int ahead;             /* no launch: it fills the caches for one that may come (prefetch.c) */
+	uint64_t fetched;      /* thread: bytes that came from hearthd */
+	struct strv trees;     /* of one that is ahead */
 	/* thread */
 	char phase[96];
 	uint64_t done, total, told_us;
@@ -76,6 +80,10 @@ int stage_fail(struct stage *s, enum reason_class cls, const struct err *e);
 int stage_left(const struct stage *s, uint64_t *left); /* bytes that the disk limit leaves; 0: no limit */
 int stage_pause(void *arg);                            /* arg: struct stage; a moment, -1 cancelled */
 
+/* ---- stage.c, for prefetch.c ---- */
+void stage_evict(struct stage *s); /* keeps the caches within their bounds */
+void stage_free(void *arg);
+
 /* ---- stage_tree.c ---- */
 /* skip: what is left out, as in copy.h, of arg s; NULL nothing. */
 /* A tree of hearthd (digest) into the folder `to` below ml, owned by the job. */
@@ -84,6 +92,8 @@ int stage_tree(struct stage *s, const char *digest, const char *to,
 /* file:// path, read by the job's account, into `to` below ml: contents of a folder, or the file under its
  * name. Entries of steps after `last` stay behind; -1: none does. */
 int stage_files(struct stage *s, const char *path, const char *to, int64_t last, struct err *e);
+/* The same tree into the cache alone. */
+int stage_tree_ahead(struct stage *s, const char *digest, struct err *e);
 /* Descriptor of a folder below ml, made when missing. A new one is the agent's until it is given. */
 int stage_open_below(struct stage *s, const char *to, struct err *e);
 int stage_give(struct stage *s, int fd, struct err *e); /* to the job's account */

@@ -62,6 +62,8 @@ static int check_room(struct stage *s, uint64_t need, const char *what, struct e
 	return 0;
 }
 
+#define AHEAD_LEAVES 10 /* what may never be needed leaves a tenth of the disk free */
+
 /* Before the disk is filled: a small manifest may stand for a large tree. */
 static int check_space(const struct stage *s, uint64_t need, struct err *e)
 {
@@ -70,6 +72,9 @@ static int check_space(const struct stage *s, uint64_t need, struct err *e)
 
 	if (fs_disk_free(s->data_dir, &left, &total, e) < 0)
 		return -1;
+	if (s->ahead && (need > left || left - need < total / AHEAD_LEAVES))
+		return err_set(e, ERR_NOSPACE, "the tree needs %s, and too little of %s would be left free",
+		               str_size(need, a, sizeof(a)), s->data_dir);
 	if (need <= left)
 		return 0;
 	return err_set(e, ERR_NOSPACE, "the tree needs %s, but %s has %s left", str_size(need, a, sizeof(a)),
@@ -95,6 +100,7 @@ static int need_blob(struct stage *s, const char *blobs, const char *digest, siz
 		return err_set(e, ERR_IO, "injected");
 	if (data_link_blob_get(s->w, s->b, digest, max, &got, &got_n, e) < 0)
 		return -1;
+	s->fetched += got_n;
 	if (blob_cache(blobs, digest, got, got_n, e) < 0) { /* checks the digest too */
 		free(got);
 		return -1;
@@ -186,28 +192,43 @@ static int copy_out(struct stage *s, const char *entry_dir, const char *to,
 	return copy_into(&c, tree, fd, e) < 0 ? -1 : stage_give(s, fd, e);
 }
 
-int stage_tree(struct stage *s, const char *digest, const char *to,
-               int (*skip)(const char *relpath, void *arg), struct err *e)
+/* Opens the complete entry of the cache. */
+static int open_tree(struct stage *s, const char *digest, struct cache_entry *c, struct err *e)
 {
 	cleanup_free char *kind = xasprintf("%s/cache/trees", s->data_dir);
-	struct cache_entry c;
-	int rc = 0;
 
 	if (!hash_is_hex(digest))
 		return err_set(e, ERR_INVALID, "\"%.80s\" is not a digest", digest);
-	if (cache_open(&c, kind, digest, 0700, stage_pause, s, e) < 0)
+	if (cache_open(c, kind, digest, 0700, stage_pause, s, e) < 0)
 		return -1;
-	if (!c.complete) {
-		rc = make_tree(s, digest, c.dir, e);
-		if (rc == 0)
-			rc = cache_commit(&c, e);
-	}
-	if (rc == 0) {
-		s->done = 0;
-		rc = copy_out(s, c.dir, to, skip, e);
-	}
+	if (c->complete || (make_tree(s, digest, c->dir, e) == 0 && cache_commit(c, e) == 0))
+		return 0;
+	cache_close(c);
+	return -1;
+}
+
+int stage_tree(struct stage *s, const char *digest, const char *to,
+               int (*skip)(const char *relpath, void *arg), struct err *e)
+{
+	struct cache_entry c;
+	int rc;
+
+	if (open_tree(s, digest, &c, e) < 0)
+		return -1;
+	s->done = 0;
+	rc = copy_out(s, c.dir, to, skip, e);
 	cache_close(&c);
 	return rc;
+}
+
+int stage_tree_ahead(struct stage *s, const char *digest, struct err *e)
+{
+	struct cache_entry c;
+
+	if (open_tree(s, digest, &c, e) < 0)
+		return -1;
+	cache_close(&c);
+	return 0;
 }
 
 /* ---- files of this node

@@ -138,6 +138,9 @@ enum reason_class { REASON_CLASSES(S) N_REASON_CLASS };
 /* What this agent learnt of the node that NODE_ASK names. ask: of that order. reach: enum peer_sight. The rest as in PEER_SEEN, of a node that answered. */
 #define WM_NODE_SEEN_F(F) F(U64, ask) F(STR, node) F(U8, reach) F(STR, boot_id) F(U64, instance) F(U32V, missing)
 
+/* What became of a PREFETCH. code: enum err_code, 0 all trees are in the cache. bytes: fetched from hearthd. Nobody acknowledges it. */
+#define WM_PREFETCHED_F(F) F(U64, job) F(U32, attempt) F(U32, code) F(U64, bytes) F(STR, text)
+
 /* ---- control: controller -> agent ----------------------------------------------------------------- */
 /* peers: "name address:port" of all known agents, for the lease question; empty = unchanged since the last */
 #define WM_BEAT_ACK_F(F) F(U64, seq) F(U32, lease_ms) F(U64, real_us) F(STRV, peers) F(U8, peers_changed) F(U64, peers_gen)
@@ -183,6 +186,11 @@ enum reason_class { REASON_CLASSES(S) N_REASON_CLASS };
  * Answered by NODE_SEEN after at most timeout_ms, or not at all. */
 #define NODE_ASK_LAUNCHES 64 /* in one question */
 #define WM_NODE_ASK_F(F) F(U64, ask) F(STR, peer) F(U32, timeout_ms) F(U64V, jobs) F(U32V, attempts)
+
+/* The node may soon have a launch of that job: fetch these trees (digests) into the cache. urgent 1: before others. No tree: the job needs it no
+ * more. Answered by PREFETCHED, or not at all. */
+#define PREFETCH_TREES 64 /* in one order */
+#define WM_PREFETCH_F(F) F(U64, job) F(U32, attempt) F(U8, urgent) F(STRV, trees)
 
 /* ---- bulk: agent -> controller ----------------------------------------------------------------- */
 /* stream: "rank-N", "mpirun", "setup-algo-K", "system-algo-K". offset: of data[0] in the stream. A gap (offset > known) is stored as a gap with a visible
@@ -252,6 +260,7 @@ enum reason_class { REASON_CLASSES(S) N_REASON_CLASS };
 	M(26, CHECKPOINT_REPORT, checkpoint_report, WIRE_FROM_AGENT, WIRE_CONTROL, 3)      \
 	M(27, FAILURE_LINE, failure_line, WIRE_FROM_AGENT, WIRE_CONTROL, 3)                \
 	M(28, NODE_SEEN, node_seen, WIRE_FROM_AGENT, WIRE_CONTROL, 3)                      \
+	M(29, PREFETCHED, prefetched, WIRE_FROM_AGENT, WIRE_CONTROL, 3)                    \
 	M(40, BEAT_ACK, beat_ack, WIRE_FROM_CTL, WIRE_CONTROL, WIRE_EVER)                  \
 	M(41, ACK, ack, WIRE_FROM_CTL, WIRE_CONTROL, 2)                                    \
 	M(42, PREPARE, prepare, WIRE_FROM_CTL, WIRE_CONTROL, 2)                            \
@@ -266,6 +275,7 @@ enum reason_class { REASON_CLASSES(S) N_REASON_CLASS };
 	M(51, CHECKPOINT_KEEP, checkpoint_keep, WIRE_FROM_CTL, WIRE_CONTROL, 3)            \
 	M(52, FAILURE_PATTERNS, failure_patterns, WIRE_FROM_CTL, WIRE_CONTROL, 3)          \
 	M(53, NODE_ASK, node_ask, WIRE_FROM_CTL, WIRE_CONTROL, 3)                          \
+	M(54, PREFETCH, prefetch, WIRE_FROM_CTL, WIRE_CONTROL, 3)                          \
 	M(64, LOG_DATA, log_data, WIRE_FROM_AGENT, WIRE_BULK, 2)                           \
 	M(65, METRICS, metrics, WIRE_FROM_AGENT, WIRE_BULK, 2)                             \
 	M(66, BLOB_GET, blob_get, WIRE_FROM_AGENT, WIRE_BULK, 2)                           \

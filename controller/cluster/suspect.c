@@ -15,6 +15,7 @@
 #include "common/base/text.h"
 #include "controller/cluster/lease.h"
 #include "controller/cluster/looks.h"
+#include "controller/cluster/prefetch.h"
 #include "controller/record/event.h"
 #include "controller/record/states.h"
 #include "controller/share/node_feed.h"
@@ -81,6 +82,7 @@ static void suspect_begin(struct core *c, struct cnode *n)
 		post_suspicion(c, n);
 	}
 	suspicion_changed(c, n);
+	prefetch_suspect(c, n);
 }
 
 void suspect_check(struct core *c, struct cnode *n)

@@ -22,6 +22,7 @@
 #include "controller/cluster/lease.h"
 #include "controller/cluster/nodes.h"
 #include "controller/cluster/peers.h"
+#include "controller/cluster/prefetch.h"
 #include "controller/cluster/suspect.h"
 #include "controller/record/health.h"
 #include "controller/record/rec.h"
@@ -236,5 +237,6 @@ void on_sync_end(struct core *c, struct cnode *n)
 		lease_look_at(c, now_boot(c));
 	}
 	node_changed(c, n, 0);
+	prefetch_due(c);
 	log_info("event=synced node=%s launches=%u", n->name, n_jobs);
 }

@@ -437,6 +437,11 @@ void data_order(struct data_threads *b, const char *node, const struct wm_prepar
 	blob_rights_add(b->rights, node, m);
 }
 
+void data_order_ahead(struct data_threads *b, const char *node, const struct wm_prefetch *m)
+{
+	blob_rights_ahead(b->rights, node, m);
+}
+
 /* ---- watching --------------------------------------------------------------------------------- */
 
 struct watch {

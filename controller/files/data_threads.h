@@ -26,6 +26,7 @@
 struct blobstore;
 struct data_threads;
 struct event_row;
+struct wm_prefetch;
 struct wm_prepare;
 
 struct log_grown { /* the stream now has size bytes (0: unknown, look); complete: it has ended */
@@ -62,7 +63,8 @@ int data_agent_msg(struct data_threads *d, uint64_t session, const char *node, u
                    void *msg);
 /* An I/O thread is about to send that order: the node may read its trees until the attempt has ended. */
 void data_order(struct data_threads *d, const char *node, const struct wm_prepare *m);
-void data_remove_job(struct data_threads *d, uint64_t job); /* any thread */
+void data_order_ahead(struct data_threads *d, const char *node, const struct wm_prefetch *m); /* the same */
+void data_remove_job(struct data_threads *d, uint64_t job);                                   /* any thread */
 /* State thread: an event that was committed. The streams of an attempt that has ended get their end a little
  * later. */
 void data_notice(struct data_threads *d, const struct event_row *ev);

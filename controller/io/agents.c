@@ -535,6 +535,8 @@ void agents_send(struct io *io, uint64_t session, uint16_t type, void *msg, uint
 	}
 	if (g && type == WM_PREPARE) /* before the agent can ask for what the order names */
 		data_order(io->agents->shared->data, g->node, msg);
+	if (g && type == WM_PREFETCH)
+		data_order_ahead(io->agents->shared->data, g->node, msg);
 	if (g && !g->out && peer_send(g->peer, type, msg, id, &e) == 0) {
 		wire_free(type, msg);
 		return;

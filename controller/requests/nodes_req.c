@@ -12,6 +12,7 @@
 #include "controller/cluster/lease.h"
 #include "controller/cluster/nodes.h"
 #include "controller/cluster/peers.h"
+#include "controller/cluster/prefetch.h"
 #include "controller/record/event.h"
 #include "controller/record/health.h"
 #include "controller/record/rec.h"
@@ -102,6 +103,7 @@ void req_spare(struct core *c, struct request *rq)
 	}
 	if (n->r.spare != !off)
 		change_node(c, n, rq, off ? EV_SPARE_OFF : EV_SPARE, "");
+	prefetch_due(c);
 	answer_node(c, rq, n);
 }
 

@@ -137,6 +137,10 @@ struct point_state { /* run/points.c: points of a job that has ended; the last o
 	uint32_t late_attempt;
 };
 
+struct prefetch_state { /* cluster/prefetch.c */
+	uint64_t at_us;     /* boot: the next look at spares; UINT64_MAX none */
+};
+
 struct watch_state { /* watch/watch.c */
 	struct job_watch *all;
 	uint64_t at_us;     /* boot: the next tick */
@@ -175,6 +179,7 @@ struct core {
 	struct array_state arrays;
 	struct port_state ports;
 	struct point_state points;
+	struct prefetch_state prefetch;
 	struct watch_state watch;
 	struct lease_state lease;
 	struct peers_state peers;

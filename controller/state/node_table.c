@@ -78,6 +78,7 @@ void node_detach(struct core *c, struct cnode *n)
 	told_fini(&n->held);
 	told_fini(&n->sent);
 	free(n->look);
+	free(n->ahead);
 	free(n->gpu_util.v);
 	free(n->gpu_memory_used.v);
 	free(n->jobs);

@@ -30,6 +30,7 @@ struct told {
 
 struct cjob;
 struct look;
+struct ahead;
 enum { NODE_CHANGED = 1, NODE_CHANGED_INVENTORY = 2 };
 struct cnode { /* begins with its record; core->records holds both */
 	struct node_rec r;
@@ -47,6 +48,7 @@ struct cnode { /* begins with its record; core->records holds both */
 	uint64_t suspect_since_us; /* real: when it became suspect; 0 not suspect */
 	uint64_t suspect_said_us;  /* boot: of the last such event; 0 none yet */
 	struct look *look;         /* questions about it while it is suspect; NULL none */
+	struct ahead *ahead;       /* cluster/prefetch.c: orders to this spare; NULL none */
 	uint64_t gone_us;          /* boot: its connection ended, and no sign of life came since; 0 not so */
 	uint64_t peers_sent_us;    /* boot; 0 not in this session */
 	uint64_t rules_sent;       /* core.rules.gen as sent in this session; 0 none */

@@ -3,6 +3,7 @@
  */
 #include "agent/keep/held.h"
 #include "agent/keep/keeper.h"
+#include "agent/stage/prefetch.h"
 #include "tests/world/sim.h"
 
 void sim_keep_start(void)
@@ -97,4 +98,35 @@ void held_sweep(struct agent_env *env, struct trash *trash, int (*in_use)(const 
 	(void)trash;
 	(void)in_use;
 	(void)arg;
+}
+
+/* ---- ahead of a launch ----------------------------------------------------------------------------------
+ */
+
+/* No job of the world has a tree. */
+struct prefetch *prefetch_create(struct agent_env *env, struct data_link *link,
+                                 const struct prefetch_ops *ops, void *arg)
+{
+	(void)env;
+	(void)link;
+	(void)ops;
+	(void)arg;
+	return NULL;
+}
+
+void prefetch_destroy(struct prefetch *p)
+{
+	(void)p;
+}
+
+void prefetch_order(struct prefetch *p, const struct wm_prefetch *m)
+{
+	(void)p;
+	(void)m;
+}
+
+void prefetch_cancel(struct prefetch *p, uint64_t job)
+{
+	(void)p;
+	(void)job;
 }

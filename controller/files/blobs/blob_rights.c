@@ -23,6 +23,7 @@
 #define CHUNKS_MAX  (4u << 20) /* of all trees, 32 bytes each; a single tree may exceed it */
 #define PER_NODE    4096u      /* launches; the one used longest ago is dropped */
 #define ROOTS_START 4u
+#define GRANT_TREES 1024u /* of all orders to one node, but those of the whole launch */
 
 struct tree {
 	uint8_t digest[HASH_BYTES];
@@ -48,14 +49,16 @@ struct launch {
 	struct launch_key key;
 	struct forest trees; /* bundle and inputs, alike on all nodes */
 	struct grant *grants;
+	uint8_t ordered; /* its trees are known; 0: only orders ahead of it came */
 	UT_hash_handle hh;
 };
 
 struct grant { /* a launch on a node */
 	struct node *node;
 	struct launch *launch;
-	struct forest resume;              /* the parts of the checkpoint that this node restores */
-	struct grant *prev, *next;         /* of the node, the one used last comes first */
+	struct forest resume;      /* the parts of the checkpoint that this node restores, or may restore */
+	uint8_t ordered;           /* they are from the order of the launch */
+	struct grant *prev, *next; /* of the node, the one used last comes first */
 	struct grant *in_prev, *in_launch; /* of the launch */
 };
 
@@ -194,16 +197,27 @@ static struct launch *find_launch(struct blob_rights *r, uint64_t job, uint32_t 
 	return l;
 }
 
-/* The table of a gang is decoded once for all its nodes. */
-static struct launch *make_launch(struct blob_rights *r, const struct wm_prepare *m)
+static struct launch *need_launch(struct blob_rights *r, uint64_t job, uint32_t attempt)
 {
-	struct launch *l = xcalloc(1, sizeof(*l));
+	struct launch *l = find_launch(r, job, attempt);
+
+	if (l)
+		return l;
+	l = xcalloc(1, sizeof(*l));
+	l->key.job = job;
+	l->key.attempt = attempt;
+	HASH_ADD(hh, r->launches, key, sizeof(l->key), l);
+	return l;
+}
+
+/* The table of a gang is decoded once for all its nodes. */
+static void fill_launch(struct blob_rights *r, struct launch *l, const struct wm_prepare *m)
+{
 	const struct wm_gang *g;
 	void *gang = NULL;
 	struct err e;
 
-	l->key.job = m->job;
-	l->key.attempt = m->attempt;
+	l->ordered = 1;
 	add_tree(r, &l->trees, m->bundle_digest);
 	if (m->gang && wire_decode(WM_GANG, m->gang->data, m->gang->n, &gang, &e) == 0) {
 		g = gang;
@@ -211,8 +225,6 @@ static struct launch *make_launch(struct blob_rights *r, const struct wm_prepare
 			add_tree(r, &l->trees, g->input_digests.v[i]);
 		wire_free(WM_GANG, gang);
 	}
-	HASH_ADD(hh, r->launches, key, sizeof(l->key), l);
-	return l;
 }
 
 static void drop_launch(struct blob_rights *r, struct launch *l)
@@ -248,47 +260,97 @@ static struct node *find_node(struct blob_rights *r, const char *name)
 	return n;
 }
 
-static struct node *make_node(struct blob_rights *r, const char *name)
+static struct node *need_node(struct blob_rights *r, const char *name)
 {
-	struct node *n = xcalloc(1, sizeof(*n));
+	struct node *n = find_node(r, name);
 
+	if (n)
+		return n;
+	n = xcalloc(1, sizeof(*n));
 	n->name = xstrdup(name);
 	HASH_ADD_KEYPTR(hh, r->nodes, n->name, strlen(n->name), n);
 	return n;
 }
 
-static void add_grant(struct blob_rights *r, struct node *n, struct launch *l, const struct wm_prepare *m)
+static struct grant *find_grant(const struct node *n, const struct launch *l)
 {
 	struct grant *g;
 
 	DL_FOREACH (n->grants, g)
 		if (g->launch == l)
-			return; /* the order was sent again */
-	g = xcalloc(1, sizeof(*g));
+			return g;
+	return NULL;
+}
+
+static struct grant *make_grant(struct blob_rights *r, struct node *n, struct launch *l)
+{
+	struct grant *g = xcalloc(1, sizeof(*g));
+
 	g->node = n;
 	g->launch = l;
-	add_tree(r, &g->resume, m->resume_from);
-	for (uint32_t i = 0; i < m->resume_digests.n; i++)
-		add_tree(r, &g->resume, m->resume_digests.v[i]);
 	DL_PREPEND(n->grants, g);
 	DL_PREPEND2(l->grants, g, in_prev, in_launch);
 	if (++n->n > PER_NODE)
 		drop_grant(r, n->grants->prev);
+	return g;
+}
+
+static int is_granted(const struct grant *g, const char *digest)
+{
+	uint8_t key[HASH_BYTES];
+
+	if (!hash_is_hex(digest) || str_unhex(digest, key, HASH_BYTES) < 0)
+		return 0;
+	for (unsigned i = 0; i < g->resume.n; i++)
+		if (memcmp(g->resume.v[i]->digest, key, HASH_BYTES) == 0)
+			return 1;
+	return 0;
+}
+
+/* Orders may come again, and several may name one tree. */
+static void grant_trees(struct blob_rights *r, struct grant *g, const struct wire_strv *digests)
+{
+	for (uint32_t i = 0; i < digests->n && g->resume.n < GRANT_TREES; i++)
+		if (!is_granted(g, digests->v[i]))
+			add_tree(r, &g->resume, digests->v[i]);
 }
 
 void blob_rights_add(struct blob_rights *r, const char *node, const struct wm_prepare *m)
 {
 	struct launch *l;
 	struct node *n;
+	struct grant *g;
 
 	pthread_mutex_lock(&r->lock);
-	l = find_launch(r, m->job, m->attempt);
-	if (!l)
-		l = make_launch(r, m);
-	n = find_node(r, node);
-	if (!n)
-		n = make_node(r, node);
-	add_grant(r, n, l, m);
+	l = need_launch(r, m->job, m->attempt);
+	if (!l->ordered)
+		fill_launch(r, l, m);
+	n = need_node(r, node);
+	g = find_grant(n, l);
+	if (!g)
+		g = make_grant(r, n, l);
+	if (!g->ordered) {
+		g->ordered = 1;
+		add_tree(r, &g->resume, m->resume_from);
+		grant_trees(r, g, &m->resume_digests);
+	}
+	r->changes++;
+	pthread_mutex_unlock(&r->lock);
+}
+
+void blob_rights_ahead(struct blob_rights *r, const char *node, const struct wm_prefetch *m)
+{
+	struct launch *l;
+	struct node *n;
+	struct grant *g;
+
+	if (!m->trees.n)
+		return;
+	pthread_mutex_lock(&r->lock);
+	l = need_launch(r, m->job, m->attempt);
+	n = need_node(r, node);
+	g = find_grant(n, l);
+	grant_trees(r, g ? g : make_grant(r, n, l), &m->trees);
 	r->changes++;
 	pthread_mutex_unlock(&r->lock);
 }

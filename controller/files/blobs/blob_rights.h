@@ -18,12 +18,15 @@
 
 struct blob_rights;
 struct blobstore;
+struct wm_prefetch;
 struct wm_prepare;
 
 struct blob_rights *blob_rights_create(struct blobstore *b);
 void blob_rights_destroy(struct blob_rights *r); /* NULL allowed */
 /* Any thread; neither waits for the disk. */
 void blob_rights_add(struct blob_rights *r, const char *node, const struct wm_prepare *m);
+/* The same for an order that comes ahead of the launch. */
+void blob_rights_ahead(struct blob_rights *r, const char *node, const struct wm_prefetch *m);
 void blob_rights_end(struct blob_rights *r, uint64_t job, uint32_t attempt);
 /* A number that changes with each order; any thread. */
 uint64_t blob_rights_changes(struct blob_rights *r);

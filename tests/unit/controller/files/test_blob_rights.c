@@ -184,6 +184,24 @@ static void test_foreign(void)
 	wire_free(WM_BLOB_DATA, r);
 }
 
+/* An order ahead of a launch gives the same right to its node, for the same time, whichever comes first. */
+static void test_ahead(void)
+{
+	struct wm_prefetch m = {.job = 40, .attempt = 1};
+
+	wire_strv_add(&m.trees, resume.tree);
+	wire_strv_add(&m.trees, resume.tree);
+	data_order_ahead(d, "zeta", &m);
+	is_int(code_of("zeta", resume.chunk), 0, "zeta reads a tree that it may need soon");
+	is_int(code_of("zeta", bundle.tree), ERR_DENIED, "and no other one");
+	order("eta", 40, bundle.tree, input.tree, "");
+	order("zeta", 40, bundle.tree, input.tree, "");
+	is_int(code_of("zeta", bundle.chunk), 0, "the order of the launch gives the rest");
+	is_int(code_of("zeta", resume.chunk), 0, "and ends nothing");
+	is_int(code_of("eta", resume.chunk), ERR_DENIED, "another node of the launch does not have its trees");
+	wire_fini(WM_PREFETCH, &m);
+}
+
 /* Questions that wait are bounded for each connection: the others are refused at once. */
 static void test_waiting(void)
 {
@@ -250,6 +268,7 @@ int main(void)
 	make_tree('f', foreign.tree, foreign.chunk);
 	test_own();
 	test_foreign();
+	test_ahead();
 	test_waiting();
 	test_end();
 	data_threads_destroy(d);
