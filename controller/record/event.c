@@ -362,6 +362,16 @@ static void set_old(struct job_rec *r)
 		attempt_rec_free(r->att);
 }
 
+/* Progress counts from where the attempt begins: it has to leave again what lies behind that. A job that had
+ * a checkpoint stays one, so the mark is never 0 again. */
+static void lower_mark(struct job_rec *r, int64_t begins)
+{
+	uint64_t mark = begins > 0 ? (uint64_t)begins + 1 : 1;
+
+	if (r->plan_mark > mark)
+		r->plan_mark = mark;
+}
+
 static int apply_placed(struct ctx *c)
 {
 	struct job_rec *r = c->r;
@@ -397,6 +407,7 @@ static int apply_placed(struct ctx *c)
 	r->attempts = a->number;
 	r->epoch = a->epoch;
 	r->status = JOB_STARTING;
+	lower_mark(r, a->resumed_from_step);
 	rec_set(&a->skip_steps, r->skip_steps);
 	rec_set(&r->begins, NULL);
 	rec_set(&r->reason, data_text(c, "reason"));

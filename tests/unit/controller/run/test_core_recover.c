@@ -346,6 +346,40 @@ static void test_rollback_near(void)
 	world_end_well(w);
 }
 
+/* After a requeue from an earlier step, progress counts from that step. */
+static void test_requeue_progress(void)
+{
+	static const char many[] = "{\"command\": [\"/bin/x\"], \"launcher\": \"direct\", "
+	                           "\"checkpoint\": {\"keep_last\": 9}, \"retry\": {\"max_attempts\": 50}}";
+	struct world *w = world_create(42);
+	uint32_t attempt = 2;
+	uint64_t id;
+
+	world_agent_up(w, "a", 1, 4);
+	id = world_submit(w, many);
+	begin(w, id, 1);
+	checkpoint(w, id, 1, 2000);
+	checkpoint(w, id, 1, 10000);
+	fail(w, id, 1, 3);
+	begin(w, id, attempt);
+	world_request(w, REQ_REQUEUE, id, NULL, "{\"from_step\": 2000}");
+	killed(w, id, attempt++);
+	for (int64_t step = 3000; step <= 8000; step += 1000, attempt++) {
+		begin(w, id, attempt);
+		checkpoint(w, id, attempt, step);
+		fail(w, id, attempt, 3);
+		is_str(world_status(w, id), "starting", "a new checkpoint: no back-off, and no end");
+	}
+	for (int i = 0; i < 3; i++) {
+		begin(w, id, attempt);
+		fail(w, id, attempt++, 3);
+		pass(w, 21);
+	}
+	is_str(world_status(w, id), "failed", "restarts without a new one end the job");
+	like(world_reason(w, id), "3 restarts brought no new checkpoint", "which the reason says");
+	world_end_well(w);
+}
+
 static void test_rollback_to_start(void)
 {
 	struct world *w = world_create(36);
@@ -552,6 +586,7 @@ int main(void)
 	test_rollback();
 	test_rollback_far();
 	test_rollback_near();
+	test_requeue_progress();
 	test_rollback_to_start();
 	test_numeric_exit();
 	test_user_line();
