@@ -288,6 +288,38 @@ const struct ckpt *ckpt_newest(const struct job_rec *r, int64_t max_step, const 
 	return c;
 }
 
+/* The newest complete one of a step that a user named; NULL none. */
+static const struct ckpt *of_step(const struct job_rec *r, uint64_t step)
+{
+	for (uint32_t i = r->ckpts ? r->ckpts->n : 0; i-- > 0;) {
+		const struct ckpt *c = &r->ckpts->v[i];
+
+		if (c->step >= 0 && (uint64_t)c->step == step && ckpt_is_complete(c))
+			return c;
+	}
+	return NULL;
+}
+
+void ckpt_add_line(const struct job_rec *r, cJSON *d)
+{
+	const struct ckpt *c = NULL;
+	char text[64];
+	uint64_t step;
+
+	if (!r->begins && r->attempts && r->status == JOB_QUEUED) /* its next attempt was settled */
+		json_add_str(d, "begins", "start");
+	else if (!r->begins)
+		c = ckpt_first(r);
+	else if (strncmp(r->begins, "step:", 5) == 0 && str_parse_u64(r->begins + 5, &step) == 0)
+		c = of_step(r, step);
+	if (c && c->step >= 0) {
+		snprintf(text, sizeof(text), "attempt:%u@%" PRId64, c->attempt, c->step);
+		json_add_str(d, "begins", text);
+	} else if (r->begins) {
+		json_add_str(d, "begins", r->begins);
+	}
+}
+
 int ckpt_is_behind(const struct ckpt *c, const struct ckpt *target)
 {
 	if (c->set_aside || is_gone(c) || c == target)

@@ -89,6 +89,10 @@ int ckpt_fits(const struct job_rec *r, const struct ckpt *c, const struct ckpt_n
  * on NULL: the nodes of the present attempt, other nodes for those that are lost. */
 const struct ckpt *ckpt_newest(const struct job_rec *r, int64_t max_step, const struct ckpt_nodes *on);
 
+/* Adds `begins`: what the job would go on with now, in the event that ends it. Nothing where that is not
+ * known. */
+void ckpt_add_line(const struct job_rec *r, cJSON *d);
+
 /* 1: a return to target (NULL: to the beginning) leaves it behind, and it is not set aside yet. */
 int ckpt_is_behind(const struct ckpt *c, const struct ckpt *target);
 

@@ -423,7 +423,6 @@ void decide_outcome(struct core *c, struct cjob *j)
 static void end_job(struct core *c, struct cjob *j, enum job_status status, int32_t exit_code,
                     const char *reason)
 {
-	const struct ckpt *newest = ckpt_first(&j->r), *line = newest && newest->step >= 0 ? newest : NULL;
 	cJSON *d = cJSON_CreateObject();
 
 	json_add_str(d, "status", state_name(STATE_JOB, (int)status));
@@ -431,12 +430,7 @@ static void end_job(struct core *c, struct cjob *j, enum job_status status, int3
 		cJSON_AddNumberToObject(d, "exit_code", exit_code);
 	if (reason && *reason)
 		json_add_str(d, "reason", reason);
-	if (line) { /* a retry goes on with it */
-		char *begins = xasprintf("attempt:%u@%" PRId64, line->attempt, line->step);
-
-		json_add_str(d, "begins", begins);
-		free(begins);
-	}
+	ckpt_add_line(&j->r, d); /* a retry goes on with it */
 	job_post(c, j, EV_ENDED, d);
 	log_info("event=ended job=%" PRIu64 " status=%s", j->r.id, state_name(STATE_JOB, (int)status));
 }

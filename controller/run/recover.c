@@ -633,6 +633,7 @@ static void end_stopped(struct core *c, struct cjob *j)
 
 	json_add_str(d, "status", state_name(STATE_JOB, JOB_STOPPED));
 	json_add_str(d, "reason", j->r.reason ? j->r.reason : "");
+	ckpt_add_line(&j->r, d);
 	job_post(c, j, EV_ENDED, d);
 }
 

@@ -264,6 +264,12 @@ int resolve_resume(struct core *c, const struct job_spec *spec, const struct ckp
 	if (parse_ref(spec->resume_job, "checkpoint", &job, kind, sizeof(kind), e) < 0 ||
 	    !(of = job_get(c, job, e)))
 		return err_wrap(e, "resume_from");
+	if (spec->resume_step < 0 && job_ended(of->r.status) && of->r.begins &&
+	    strcmp(of->r.begins, "start") == 0)
+		return err_set(
+		    e, ERR_CONFLICT,
+		    "resume_from: when %s ended it was to begin from the start; %s@STEP names a checkpoint",
+		    spec->resume_job, spec->resume_job);
 	k = spec->resume_step < 0 ? ended_line(&of->r, on, &why) : NULL;
 	if (!k)
 		k = listed(&of->r, spec->resume_step, on, &why);

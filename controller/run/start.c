@@ -15,6 +15,7 @@
 #include "common/base/log.h"
 #include "common/base/text.h"
 #include "common/base/xalloc.h"
+#include "controller/record/ckpt.h"
 #include "controller/record/inventory.h"
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
@@ -122,6 +123,7 @@ static void cannot_start(struct core *c, struct cjob *j, const struct err *e)
 	active_free(c, j);
 	json_add_str(d, "status", state_name(STATE_JOB, JOB_FAILED));
 	json_add_str(d, "reason", e->text);
+	ckpt_add_line(&j->r, d);
 	job_post(c, j, EV_ENDED, d);
 }
 

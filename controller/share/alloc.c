@@ -12,6 +12,7 @@
 #include "common/base/strutil.h"
 #include "common/base/text.h"
 #include "common/base/xalloc.h"
+#include "controller/record/ckpt.h"
 #include "controller/record/event.h"
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
@@ -297,6 +298,7 @@ void wait_review(struct core *c, struct cjob *j)
 	d = cJSON_CreateObject();
 	json_add_str(d, "status", state_name(STATE_JOB, JOB_FAILED));
 	json_add_str(d, "reason", reason.at);
+	ckpt_add_line(&j->r, d);
 	job_post(c, j, EV_ENDED, d);
 }
 

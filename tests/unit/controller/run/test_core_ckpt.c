@@ -602,6 +602,42 @@ static void test_retry_line(void)
 	world_end_well(w);
 }
 
+/* The beginning that was chosen before a stop is the line of a retry, also when no attempt has begun there.
+ */
+static void test_stopped_line(void)
+{
+	uint64_t id;
+	struct world *w = make(13, &id);
+
+	for (int64_t step = 10; step <= 30; step += 10) {
+		verified(w, id, "a", 1, (uint64_t)step, step, "file:///s/a");
+		verified(w, id, "b", 1, (uint64_t)step, step, "file:///s/b");
+	}
+	world_request(w, REQ_DRAIN, 0, "b", "{}");
+	requeue(w, id, 1, "{\"from_step\": 20}");
+	is_str(world_status(w, id), "queued", "a job waits that is to go back to step 20");
+	world_request(w, REQ_STOP, id, NULL, "{}");
+	is_str(world_status(w, id), "stopped", "its owner stops it");
+	world_request(w, REQ_RESUME, 0, "b", "{}");
+	world_forget(w);
+	ok(retry(w, id, -1) > id, "a retry");
+	begins(w, "a", "20 step-20 1.1 file:///s/a", "begins there, not with what was given up");
+	world_end_well(w);
+
+	w = make(14, &id);
+	verified(w, id, "a", 1, 1, 10, "file:///s/a");
+	verified(w, id, "b", 1, 1, 10, "file:///s/b");
+	world_request(w, REQ_DRAIN, 0, "b", "{}");
+	requeue(w, id, 1, "{\"from_start\": true}");
+	world_request(w, REQ_STOP, id, NULL, "{}");
+	world_request(w, REQ_RESUME, 0, "b", "{}");
+	is_int((int)retry(w, id, -1), 0,
+	       "a job that was to begin from the start has no checkpoint to go on with");
+	like(w->err.text, "it was to begin from the start; job:1@STEP", "the sentence says so, and the way out");
+	ok(retry(w, id, 10) > id, "a step of it can be named");
+	world_end_well(w);
+}
+
 static void test_retry_refused(void)
 {
 	uint64_t id;
@@ -630,6 +666,7 @@ int main(void)
 	test_bound();
 	test_retry();
 	test_retry_line();
+	test_stopped_line();
 	test_retry_refused();
 	return tap_done();
 }
