@@ -618,6 +618,55 @@ uint32_t ckpt_surplus(const struct job_rec *r, const struct ckpt_keeps *keeps, u
 	return n;
 }
 
+/* Marks c and the other files of its step, of which something is left. Returns how many are new. */
+static uint32_t mark_step(const struct job_rec *r, const struct ckpt *c, uint8_t *marks)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < r->ckpts->n; i++) {
+		const struct ckpt *k = &r->ckpts->v[i];
+
+		if (marks[i] || is_gone(k) || (k != c && !ckpt_is_sibling(k, c)))
+			continue;
+		marks[i] = 1;
+		n++;
+	}
+	return n;
+}
+
+static const struct ckpt *newest_good(const struct job_rec *r)
+{
+	for (uint32_t i = r->ckpts->n; i-- > 0;) {
+		const struct ckpt *c = &r->ckpts->v[i];
+
+		if (ckpt_is_complete(c) && ckpt_is_verified(c) && !c->set_aside)
+			return c;
+	}
+	return NULL;
+}
+
+uint32_t ckpt_crowd(const struct job_rec *r, uint32_t out[CKPT_MAX])
+{
+	const struct ckpt *begin = beginning(r), *good = r->ckpts ? newest_good(r) : NULL;
+	uint8_t marks[CKPT_MAX + CKPT_PIN_MAX] = {0};
+	uint32_t left = 0, n = 0, all = r->ckpts && r->ckpts->n <= sizeof(marks) ? r->ckpts->n : 0;
+
+	for (uint32_t i = 0; i < all; i++)
+		left += is_gone(&r->ckpts->v[i]) ? 0 : 1;
+	for (uint32_t i = 0; i < all && left > CKPT_LEFT_MAX; i++) {
+		const struct ckpt *c = &r->ckpts->v[i];
+
+		if (is_gone(c) || marks[i] || ckpt_step_is_pinned(r, c) || is_wanted(r, c) || c == begin ||
+		    (begin && ckpt_is_sibling(c, begin)) || c == good || (good && ckpt_is_sibling(c, good)))
+			continue;
+		left -= mark_step(r, c, marks);
+	}
+	for (uint32_t i = 0; i < all && n < CKPT_MAX; i++)
+		if (marks[i])
+			out[n++] = r->ckpts->v[i].number;
+	return n;
+}
+
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 static char *text_or_empty(const char *s)

@@ -19,8 +19,9 @@
 #include "common/net/wire_msg.h"
 #include "store/base/rows.h"
 
-#define CKPT_MAX     64 /* of a job; the oldest that nothing needs goes first */
-#define CKPT_PIN_MAX 32 /* pinned ones of a job */
+#define CKPT_MAX      64 /* of a job; the oldest that nothing needs goes first */
+#define CKPT_LEFT_MAX 56 /* of a job, of which something is left: the others are removed in their time */
+#define CKPT_PIN_MAX  32 /* pinned ones of a job */
 
 struct job_rec;
 struct text;
@@ -117,6 +118,10 @@ struct ckpt_keeps {
 
 /* Returns how many are no longer needed; out has their numbers. */
 uint32_t ckpt_surplus(const struct job_rec *r, const struct ckpt_keeps *keeps, uint32_t out[CKPT_MAX]);
+
+/* Numbers of those that have to go so that the list has room for new ones: the oldest that nothing needs,
+ * with the other files of their steps. */
+uint32_t ckpt_crowd(const struct job_rec *r, uint32_t out[CKPT_MAX]);
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 

@@ -328,12 +328,17 @@ void checkpoint_retain(struct core *c, struct cjob *j, int ends)
 	char *why;
 
 	n = ckpt_surplus(&j->r, &keeps, numbers);
-	if (!n)
-		return;
 	why = xasprintf("removed: %u newer ones are verified (checkpoint.keep_last)", keeps.last);
 	for (uint32_t i = n; i-- > 0;)
 		remove_one(c, j, numbers[i], ends ? "removed at the end of the job" : why);
 	free(why);
+	if (!n && !ends) {
+		n = ckpt_crowd(&j->r, numbers);
+		for (uint32_t i = 0; i < n; i++)
+			remove_one(c, j, numbers[i], "removed: the list of the job has no room for more");
+	}
+	if (!n)
+		return;
 	for (uint32_t i = 0; i < j->r.att->n_places; i++)
 		j->act->rt[i].sent &= (uint8_t)~SENT_DROPS;
 	job_touch(c, j);

@@ -371,6 +371,30 @@ static void test_bound(void)
 	ok(r.ckpts->rewrite, "its rows are written again");
 }
 
+/* More files than the list has room for: the oldest steps go as a whole while they are still in the list. */
+static void test_crowd(void)
+{
+	uint32_t v[CKPT_MAX], n, bad = 0;
+
+	begin();
+	place(1, "", A);
+	for (uint32_t i = 1; i <= CKPT_LEFT_MAX + 1; i++) {
+		char *name = xasprintf("file%c_%u.pt", 'a' + (int)(i % 3), (i - 1) / 3);
+
+		bad += ckpt_crowd(&r, v);
+		file(i, (int)((i - 1) / 3), name, "verified");
+		free(name);
+	}
+	is_int(bad, 0, "as many as that have room");
+	n = ckpt_crowd(&r, v);
+	ok(n == 3 && v[0] == 1 && v[1] == 2 && v[2] == 3, "one more: all files of the oldest step have to go");
+	post(EV_CHECKPOINT_CHANGED, 0, "{\"number\":2,\"pinned\":true}");
+	n = ckpt_crowd(&r, v);
+	ok(n == 3 && v[0] == 4, "but a pinned step stays");
+	post(EV_CHECKPOINT_CHANGED, 0, "{\"number\":5,\"state\":\"gone\"}");
+	is_int((int)ckpt_crowd(&r, v), 0, "what is gone needs no room");
+}
+
 static void refused(enum event_type t, const char *data, const char *what)
 {
 	cJSON *d = cJSON_Parse(data);
@@ -407,6 +431,7 @@ int main(void)
 	test_returns();
 	test_retention();
 	test_bound();
+	test_crowd();
 	test_refused();
 	rec_fini(&r);
 	return tap_done();
