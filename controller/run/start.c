@@ -127,13 +127,20 @@ static void cannot_start(struct core *c, struct cjob *j, const struct err *e)
 	job_post(c, j, EV_ENDED, d);
 }
 
-/* What is missing may be among what its nodes still upload. */
-static void start_later(struct core *c, struct cjob *j, const struct err *e)
+/* What is missing may be among what its nodes still upload. The job holds what its record keeps until then,
+ * and asks for the rest again. */
+static void start_later(struct core *c, struct cjob *j, const struct sched_decision *dec, const struct err *e)
 {
 	log_info("event=start_later job=%" PRIu64 " text=\"%s\"", j->r.id, e->text);
-	alloc_unqueue(c, j);
+	for (uint32_t i = 0; i < dec->n; i++) {
+		const struct place_rec *p = rec_place_of(j->r.att, dec->places[i].node);
+
+		if (!p || !p->kept)
+			alloc_release(c, j, dec->places[i].node);
+	}
 	active_free(c, j);
 	j->awaits_collect = 1;
+	j->recover_us = now_boot(c);
 }
 
 static const char *cause_of(const struct cjob *j)
@@ -212,7 +219,7 @@ void start_attempt(struct core *c, struct cjob *j, const struct sched_decision *
 	a = j->act = active_new(c, j, &e);
 	if (!a || resolve_refs(c, a->spec, &a->inputs, &e) < 0 || find_beginning(c, j, dec, &e) < 0) {
 		if (j->collect)
-			start_later(c, j, &e);
+			start_later(c, j, dec, &e);
 		else
 			cannot_start(c, j, &e);
 		return;
