@@ -9,9 +9,9 @@
 #include "common/base/text.h"
 #include "common/base/xalloc.h"
 #include "controller/record/ckpt.h"
-#include "controller/record/plan.h"
 #include "controller/record/rec.h"
 #include "controller/run/attempt.h"
+#include "controller/run/replace.h"
 #include "controller/share/cost.h"
 #include "controller/state/core_state.h"
 #include "controller/state/turn.h"
@@ -28,47 +28,62 @@ static const struct ckpt *newest_whole(const struct job_rec *r)
 	return k;
 }
 
-/* 1: the next attempt has the nodes of this one, and they can restore the checkpoint from what they hold. */
-static int can_stay(const struct attempt_rec *a, const struct ckpt *k)
+/* 1: the nodes restore it from what they hold. */
+static int is_usable(const struct ckpt *k, const struct ckpt_nodes *on)
 {
-	if (rec_plan_action(a) != PLAN_IN_PLACE)
-		return 0;
-	for (uint32_t i = 0; i < a->n_places; i++)
-		if (a->places[i].state == PLACE_LOST)
-			return 0;
+	TEXT(why);
+
 	for (uint32_t i = 0; i < k->n_parts; i++)
 		if (!k->parts[i].digest)
 			return 0;
-	return 1;
+	return ckpt_usable(k, on, &why);
+}
+
+/* 1: the next attempt can begin with the checkpoint, and with all other files of its step, on the nodes that
+ * it has for sure. */
+static int can_begin_with(struct core *c, const struct cjob *j, const struct ckpt *k)
+{
+	const char **names = xcalloc(j->r.att->n_places, sizeof(*names));
+	const struct ckpt_nodes on = {names, j->r.att->n_places};
+	int can;
+
+	replace_names(c, j, names);
+	can = ckpt_is_verified(k) || is_usable(k, &on);
+	for (uint32_t i = 0; can && i < j->r.ckpts->n; i++) {
+		const struct ckpt *other = &j->r.ckpts->v[i];
+
+		if (ckpt_is_sibling(other, k) && ckpt_is_complete(other) && !other->set_aside)
+			can = ckpt_is_verified(other) || is_usable(other, &on);
+	}
+	free(names);
+	return can;
 }
 
 /* Returns how far the end of each launch has to be, so that the next attempt begins with the newest whole
- * checkpoint: its copies may be on their way, or it is still to be found in an uploaded folder. */
-static enum launch_over needed(const struct cjob *j)
+ * checkpoint. A node may say OVER_COPIED of one that it could not copy: then only the uploaded folder has it.
+ */
+static enum launch_over needed(struct core *c, const struct cjob *j)
 {
 	const struct ckpt *k = newest_whole(&j->r);
 
 	if (!rec_any_rank_started(j->r.att))
 		return OVER_STOPPED;
-	if (!k)
-		return OVER_SAVED;
-	return ckpt_is_verified(k) || can_stay(j->r.att, k) ? OVER_STOPPED : OVER_COPIED;
+	return k && can_begin_with(c, j, k) ? OVER_STOPPED : OVER_SAVED;
 }
 
-int collect_may_begin(struct cjob *j)
+int collect_may_begin(struct core *c, struct cjob *j)
 {
 	const struct attempt_rec *a = j->r.att;
-	enum launch_over need;
+	uint8_t over = OVER_SAVED; /* of the node that is least far */
 	TEXT(spent);
 
 	if (j->collect || a->outcome == OUT_NONE || !rec_keeps_nodes(&j->r) ||
 	    cost_used_up(j, j->act->spec, spent.at, spent.size))
 		return 0;
-	need = needed(j);
 	for (uint32_t i = 0; i < a->n_places; i++)
-		if (a->places[i].state < PLACE_CLEANED && j->act->rt[i].over < need)
-			return 0;
-	return 1;
+		if (a->places[i].state < PLACE_CLEANED && j->act->rt[i].over < over)
+			over = j->act->rt[i].over;
+	return over >= OVER_STOPPED && over >= needed(c, j);
 }
 
 /* ---- looking at it ----------------------------------------------------------------------------------- */

@@ -13,7 +13,7 @@
 #include "controller/state/node_table.h"
 
 /* 1: the newest attempt has stopped and another one follows: the rest of its end may go on behind. */
-int collect_may_begin(struct cjob *j);
+int collect_may_begin(struct core *c, struct cjob *j);
 /* The newest attempt has ended, and its nodes collect on. Takes cjob.act. */
 void collect_begin(struct core *c, struct cjob *j);
 /* The same at load. */

@@ -503,7 +503,7 @@ void finish_attempt(struct core *c, struct cjob *j)
 	int goes_on;
 	TEXT(spent);
 
-	if (collect_may_begin(j)) {
+	if (collect_may_begin(c, j)) {
 		go_on_early(c, j);
 		return;
 	}

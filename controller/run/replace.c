@@ -27,6 +27,22 @@ static int is_listed(const cJSON *list, const char *name)
 	return 0;
 }
 
+void replace_names(struct core *c, const struct cjob *j, const char **names)
+{
+	const struct attempt_rec *a = j->r.att;
+	cJSON *plan = a->plan ? cJSON_Parse(a->plan) : NULL;
+	const cJSON *avoid = cJSON_GetObjectItemCaseSensitive(plan, "avoid");
+
+	for (uint32_t i = 0; i < a->n_places; i++) {
+		const struct place_rec *p = &a->places[i];
+
+		names[i] = p->state == PLACE_LOST || is_listed(avoid, p->node) || !alloc_lasts(c, p->node_id)
+		               ? NULL
+		               : p->node;
+	}
+	cJSON_Delete(plan);
+}
+
 void replace_add_kept(struct core *c, const struct cjob *j, cJSON *d)
 {
 	const struct attempt_rec *a = j->r.att;

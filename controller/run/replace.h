@@ -9,6 +9,8 @@
 #include "controller/state/jobs.h"
 
 uint32_t replace_kept(const struct attempt_rec *a); /* how many places the job keeps */
+/* The nodes that the next attempt has for sure, by rank; NULL: not known. names: one for each place. */
+void replace_names(struct core *c, const struct cjob *j, const char **names);
 /* Adds `keeps`: the node ranks whose places the job holds for its next attempt. A kept node that was lost or
  * drained since is left out. */
 void replace_add_kept(struct core *c, const struct cjob *j, cJSON *d);

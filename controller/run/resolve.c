@@ -454,16 +454,45 @@ static int left_by(struct core *c, const struct cjob *j, uint32_t attempt, int64
 	return 0;
 }
 
+/* 1: a node that the job is collected from may still upload what is not verified of it. */
+static int is_on_its_way(const struct cjob *j, const struct ckpt *k)
+{
+	int is = 0;
+
+	for (uint32_t i = 0; j->collect && i < k->n_parts; i++)
+		is |= k->parts[i].state == CKPT_COPYING && k->parts[i].attempt == j->collect_attempt;
+	return is && !k->set_aside && ckpt_is_complete(k);
+}
+
+/* Returns the first that could be used when its copies have arrived, before any that can be used now. */
+static const struct ckpt *find_awaited(const struct cjob *j, const struct ckpt *k,
+                                       const struct ckpt_nodes *on)
+{
+	for (; k; k = ckpt_before(&j->r, k)) {
+		TEXT(why);
+
+		if (ckpt_fits(&j->r, k, on, &why))
+			return NULL;
+		if (is_on_its_way(j, k))
+			return k;
+	}
+	return NULL;
+}
+
 int begins_resolve(struct core *c, struct cjob *j, const struct job_spec *spec, const struct ckpt_nodes *on,
                    struct beginning *out, struct err *e)
 {
-	const struct ckpt *named, *k;
+	const struct ckpt *named, *k, *awaited;
 	uint32_t attempt;
 	int64_t step;
 
 	if (begins_parse(j->r.begins, &attempt, &step) < 0)
 		return resolve_resume(c, spec, on, out, e);
 	named = ckpt_of(&j->r, attempt, step);
+	awaited = step >= 0 ? find_awaited(j, named, on) : NULL;
+	if (awaited)
+		return err_set(e, ERR_CONFLICT, "the checkpoint of step %" PRId64 " is still being copied",
+		               awaited->step);
 	k = choose_from(c, j, named, on);
 	if (k) {
 		give_checkpoint(&j->r, k, on, k->attempt, out);
@@ -471,7 +500,7 @@ int begins_resolve(struct core *c, struct cjob *j, const struct job_spec *spec, 
 	}
 	if (left_by(c, j, attempt, step, out, e) == 0)
 		return 0;
-	if (!named)
+	if (!named || j->collect) /* its folder may still come */
 		return -1;
 	out->attempt = 0; /* nothing of it is left: it starts as its first attempt did */
 	return resolve_resume(c, spec, on, out, e);

@@ -409,7 +409,7 @@ static void review_collect(struct core *c, struct cjob *j)
 {
 	uint64_t at = review_open_places(c, j);
 
-	if (at == UINT64_MAX ? !j->collect : collect_may_begin(j))
+	if (at == UINT64_MAX ? !j->collect : collect_may_begin(c, j))
 		finish_attempt(c, j);
 	else if (at != UINT64_MAX)
 		job_deadline(c, j, at);

@@ -339,6 +339,153 @@ static void test_no_progress(void)
 	world_end_well(w);
 }
 
+/* ---- what the next attempt begins with --------------------------------------------------------- */
+
+/* Step 100 of attempt 1. shards 0: each node has a part of its own. */
+static void checkpoint(struct world *w, const char *node, uint64_t id, uint32_t shards, uint8_t state)
+{
+	char name[] = "step-100", format[] = "plain", by[] = "name", store[] = "blob:", empty[] = "",
+	     digest[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+	struct wm_checkpoint_report m = {.job = id,
+	                                 .attempt = 1,
+	                                 .epoch = 1,
+	                                 .seq = 1,
+	                                 .step = 100,
+	                                 .name = name,
+	                                 .format = format,
+	                                 .step_by = by,
+	                                 .state = state,
+	                                 .shards = shards,
+	                                 .files = 1,
+	                                 .digest = digest,
+	                                 .uri = state == CKPT_VERIFIED ? store : empty,
+	                                 .at_us = 1800000000000000u,
+	                                 .text = empty};
+
+	world_msg(w, node, 0, WM_CHECKPOINT_REPORT, &m);
+	world_turn(w);
+}
+
+static struct world *two_run(uint64_t seed, uint64_t *id)
+{
+	struct world *w = world_create(seed);
+
+	world_agent_up(w, "a", 1, 4);
+	world_agent_up(w, "b", 1, 4);
+	*id = world_submit(w, TWO);
+	for (int i = 0; i < 2; i++)
+		world_launch(w, i ? "b" : "a", *id, 1, LAUNCH_READY, 0, NULL);
+	for (uint32_t i = 0; i < 2; i++)
+		world_rank(w, i ? "b" : "a", *id, 1, i, PS_RUNNING, 0, 0, NULL);
+	world_forget(w);
+	return w;
+}
+
+static void stop_both(struct world *w, uint64_t id, uint8_t over)
+{
+	w->over = over;
+	world_rank(w, "b", id, 1, 1, PS_EXITED, 3, 0, "it broke\n");
+	world_rank(w, "a", id, 1, 0, PS_EXITED, 0, 9, "");
+	world_launch(w, "b", id, 1, LAUNCH_ENDED, 0, NULL);
+	world_launch(w, "a", id, 1, LAUNCH_ENDED, 0, NULL);
+}
+
+static void begins_with(struct world *w, const char *node, const char *from, int64_t step, const char *what)
+{
+	struct sent *s = world_sent(w, node, WM_PREPARE);
+	const struct wm_prepare *m = s ? s->msg : NULL;
+
+	ok(m && strncmp(m->resume_from, from, strlen(from)) == 0 && m->resume_step == step,
+	   "%s: %.20s, step %lld", what, m ? m->resume_from : "(none)", m ? (long long)m->resume_step : -9);
+	if (s)
+		sent_free(s);
+}
+
+/* Rank 0 alone saves, and its copy could not be made: a has it, b has not. */
+static void test_not_copied(void)
+{
+	uint64_t id;
+	struct world *w = two_run(70, &id);
+
+	checkpoint(w, "a", id, 1, CKPT_COPYING);
+	stop_both(w, id, OVER_COPIED);
+	is_str(world_status(w, id), "recovering", "the only copy is on its way in the folder: no attempt begins");
+	artifact(w, "a", id, 1, "checkpoint");
+	w->over = OVER_SAVED;
+	world_launch(w, "a", id, 1, LAUNCH_ENDED, 0, NULL);
+	world_launch(w, "b", id, 1, LAUNCH_ENDED, 0, NULL);
+	is_str(world_status(w, id), "starting", "the folder is there");
+	begins_with(w, "b", "file:///out", -1, "and b begins with it");
+	world_end_well(w);
+}
+
+static void test_copied_later(void)
+{
+	uint64_t id;
+	struct world *w = two_run(71, &id);
+
+	checkpoint(w, "a", id, 1, CKPT_COPYING);
+	stop_both(w, id, OVER_STOPPED);
+	is_str(world_status(w, id), "recovering", "the only copy is on its way");
+	checkpoint(w, "a", id, 1, CKPT_VERIFIED);
+	is_str(world_status(w, id), "starting", "it has arrived");
+	begins_with(w, "b", "0123", 100, "and b begins with it");
+	world_end_well(w);
+}
+
+static void connect_again(struct world *w, const char *node, uint64_t id)
+{
+	struct wm_sync_begin b = {.instance = 1};
+	struct wm_sync_end e = {.instance = 1};
+	uint64_t session = world_agent_connect(w, node);
+
+	world_agent_inventory(w, node, session, 1, 4);
+	world_msg(w, node, session, WM_SYNC_BEGIN, &b);
+	world_launch(w, node, id, 1, LAUNCH_ENDED, 0, NULL);
+	world_msg(w, node, session, WM_SYNC_END, &e);
+	world_turn(w);
+}
+
+/* Each node can restore its part, so the attempt is over. Then b gets no more work while it still copies its
+ * part: the next attempt waits for that copy, and nobody gets what the job keeps. */
+static void test_place_changed(void)
+{
+	static const char gpu[] = "{\"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"resources\": "
+	                          "{\"gpus_per_instance\": 1}}";
+	uint64_t id, other, nodes[4];
+	struct world *w = two_run(72, &id);
+
+	checkpoint(w, "a", id, 0, CKPT_COPYING);
+	checkpoint(w, "b", id, 0, CKPT_COPYING);
+	w->over = OVER_STOPPED;
+	world_rank(w, "b", id, 1, 1, PS_EXITED, 3, 0, "it broke\n");
+	world_rank(w, "a", id, 1, 0, PS_EXITED, 0, 9, "");
+	world_launch(w, "b", id, 1, LAUNCH_ENDED, 0, NULL);
+	core_agent_down(w->core, "b", node_find(w->core, "b")->session, "reset by peer");
+	world_launch(w, "a", id, 1, LAUNCH_ENDED, 0, NULL);
+	ok(job_find(w->core, id)->collect, "the attempt is over for nodes that restore what they hold");
+	is_int(world_request(w, REQ_DRAIN, 0, "b", "{}"), 200, "b gets no more work");
+	world_agent_up(w, "c", 1, 4);
+	is_str(world_status(w, id), "recovering", "c has no copy of b's part: the job waits for it");
+	is_int(world_count(w, "c", WM_PREPARE), 0, "and prepares nothing without it");
+	is_int(sched_job_nodes(w->core->sched, id, nodes, 4), 1, "it holds the node that it keeps");
+	is_str(world_status(w, world_submit(w, gpu)), "starting", "c is free for others");
+	other = world_submit(w, gpu);
+	is_str(world_status(w, other), "queued", "a is not");
+	connect_again(w, "b", id);
+	checkpoint(w, "a", id, 0, CKPT_VERIFIED);
+	checkpoint(w, "b", id, 0, CKPT_VERIFIED);
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	world_launch(w, "b", id, 1, LAUNCH_CLEANED, 0, NULL);
+	ok(!job_find(w->core, id)->collect, "all is copied");
+	is_str(world_status(w, id), "recovering", "the job asks for a node at once");
+	world_agent_up(w, "d", 1, 4);
+	is_str(world_status(w, id), "starting", "and has it before others");
+	begins_with(w, "d", "0123", 100, "d begins with b's part");
+	is_str(world_status(w, other), "queued", "nobody had a");
+	world_end_well(w);
+}
+
 int main(void)
 {
 	test_behind();
@@ -352,5 +499,8 @@ int main(void)
 	wants_between(61, REQ_REQUEUE, "starting");
 	test_node_lost();
 	test_no_progress();
+	test_not_copied();
+	test_copied_later();
+	test_place_changed();
 	return tap_done();
 }
