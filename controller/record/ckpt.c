@@ -239,16 +239,40 @@ static int has_copy(const struct ckpt_part *p, const char *node)
 	return p->state == CKPT_VERIFIED || (p->held && node && strcmp(p->node, node) == 0);
 }
 
+static int part_there(const struct ckpt_part *p, const char *node, struct text *why)
+{
+	if (!has_copy(p, node))
+		text_add(why, "only node %s has its copy", p->node);
+	return has_copy(p, node);
+}
+
+/* The case of ckpt_gives in which each rank gets its own part, in one pass: a gang may have thousands. */
+static int own_parts_there(const struct ckpt *c, const struct ckpt_nodes *on, struct text *why)
+{
+	uint8_t *own = xcalloc(on->n ? on->n : 1, 1);
+	int good = 1;
+
+	for (uint32_t i = 0; i < c->n_parts && good; i++)
+		if (c->parts[i].node_rank < on->n) {
+			own[c->parts[i].node_rank] = 1;
+			good = part_there(&c->parts[i], on->names[c->parts[i].node_rank], why);
+		}
+	for (uint32_t rank = 0; rank < on->n && c->n_parts && good; rank++)
+		good = own[rank] || part_there(&c->parts[0], on->names[rank], why);
+	free(own);
+	return good;
+}
+
 static int places_have(const struct ckpt *c, const struct ckpt_nodes *on, struct text *why)
 {
 	if (ckpt_is_verified(c))
 		return 1;
+	if (on->n == c->nodes && c->shards <= 1)
+		return own_parts_there(c, on, why);
 	for (uint32_t rank = 0; rank < on->n; rank++)
 		for (uint32_t i = 0; i < c->n_parts; i++)
-			if (ckpt_gives(c, i, rank, on->n) && !has_copy(&c->parts[i], on->names[rank])) {
-				text_add(why, "only node %s has its copy", c->parts[i].node);
+			if (!part_there(&c->parts[i], on->names[rank], why))
 				return 0;
-			}
 	return 1;
 }
 
