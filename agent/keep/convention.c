@@ -125,8 +125,12 @@ static void judge_manifest(const struct listing *l, size_t i, const cJSON *json,
 
 static struct convention hearth_of(const struct listing *l, size_t i, const struct listing_item *manifest)
 {
-	struct convention c = {
-	    .mark = MARK_MISSING, .format = "hearth", .step = -1, .step_by = "hearth.json", .linkable = 1};
+	struct convention c = {.mark = MARK_MISSING,
+	                       .format = "hearth",
+	                       .step = -1,
+	                       .step_by = "hearth.json",
+	                       .marked_us = manifest->mtime_ns / 1000,
+	                       .linkable = 1};
 	const char *name = name_of(&l->items[i]);
 	cJSON *json = manifest->text ? json_parse(manifest->text, manifest->n_text, NULL) : NULL;
 

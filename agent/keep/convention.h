@@ -21,7 +21,8 @@ struct convention {
 	int64_t step;        /* -1: not by the convention */
 	const char *step_by; /* with a step: hearth.json, table, name */
 	uint32_t shards;
-	int linkable; /* its name has the step: it is not written again */
+	uint64_t marked_us; /* wall clock: its hearth.json was written */
+	int linkable;       /* its name has the step: it is not written again */
 };
 
 /* Item i among the entries of one folder, from first to end. */

@@ -246,12 +246,18 @@ static enum verdict judge_quiet(struct finder *f, const struct keep_seen *s)
 	return NOT_YET;
 }
 
+/* A folder that is written again in place: the hearth.json of the save before says nothing of this one. */
+static int is_old_manifest(const struct convention *c, const struct shape *s, const struct keep_seen *seen)
+{
+	return c->marked_us && seen->times && s->written_us > c->marked_us;
+}
+
 static enum verdict judge_entry(struct finder *f, const struct convention *c, const struct shape *s,
                                 const struct keep_seen *seen)
 {
 	if (c->mark == MARK_NEVER || s->denied || s->files == 0)
 		return NOT_YET;
-	if (c->mark == MARK_MISSING || s->unfinished)
+	if (c->mark == MARK_MISSING || s->unfinished || is_old_manifest(c, s, seen))
 		return f->at->over ? TORN : NOT_YET;
 	if (c->mark == MARK_QUIET)
 		return judge_quiet(f, seen);
@@ -277,14 +283,14 @@ static void remember_shape(struct finder *f, struct keep_seen *seen, const struc
 static void choose_step(const struct finder *f, const struct convention *c, const struct keep_seen *seen,
                         const struct shape *s, struct keep_found *out)
 {
-	int again = seen->times > 0 && strcmp(c->step_by, "name") == 0;
+	int named = strcmp(c->step_by, "name") == 0, again = seen->times > 0 && named;
 
 	out->step = again ? -1 : c->step;
 	out->step_by = c->step_by;
 	if (again && strcmp(c->format, "plain") == 0)
 		out->format = "overwrite";
-	if (strcmp(c->step_by, "name") == 0 && strcmp(c->format, "rename") != 0 &&
-	    (again || !counts_up(f->m, seen->name)))
+	if ((named || strcmp(c->format, "hearth") == 0) && strcmp(c->format, "rename") != 0 &&
+	    (seen->times || !counts_up(f->m, seen->name)))
 		out->linkable = 0;
 	if (out->step >= 0)
 		return;

@@ -7,7 +7,8 @@
  *
  * | format | complete when | step |
  * |---|---|---|
- * | hearth | hearth.json names the files, and their sizes fit | hearth.json |
+ * | hearth | hearth.json names the files, and their sizes fit; in a folder that is written again: and it is
+ *   newer than they are | hearth.json |
  * | hf_trainer | checkpoint-N: trainer_state.json is whole, all is quiet, what is nested is complete | N |
  * | deepspeed | `latest` names it or a later one, all is quiet | N of global_stepN, else metric |
  * | megatron | iter_N: latest_checkpointed_iteration.txt names it or a later one | N |

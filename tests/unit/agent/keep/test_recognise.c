@@ -392,6 +392,26 @@ static void test_hearth(void)
 	look(&f);
 	is_str(first(&f), "bad torn", "a manifest with an invalid step is torn");
 	end(&f);
+
+	begin(&f);
+	put(&f, "ckpt/model.pt", 200, 0);
+	put(&f, "ckpt/optim.pt", 100, 0);
+	put_text(&f, "ckpt/hearth.json",
+	         "{\"step\": 100, \"files\": {\"model.pt\": {\"size\": 200}, \"optim.pt\": {\"size\": 100}}}");
+	look(&f);
+	is_str(first(&f), "ckpt hearth 100 hearth.json", "a folder that will be written again");
+	is_int(f.found[0].linkable, 0, "is not linked");
+	wait_s(&f, 9);
+	put(&f, "ckpt/model.pt", 200, 0);
+	quiet(&f);
+	is_str(first(&f), "none", "half of the next save is in it, of the same size: the manifest is older");
+	put(&f, "ckpt/optim.pt", 100, 0);
+	put_text(&f, "ckpt/hearth.json",
+	         "{\"step\": 200, \"files\": {\"model.pt\": {\"size\": 200}, \"optim.pt\": {\"size\": 100}}}");
+	look(&f);
+	is_str(first(&f), "ckpt hearth 200 hearth.json", "with its own manifest it is whole");
+	is_int(f.found[0].linkable, 0, "and is not linked either");
+	end(&f);
 }
 
 static void test_trainer(void)
