@@ -48,8 +48,8 @@ struct agent_env { /* shared by all parts of the agent */
 	struct agent_config cfg;
 	int is_root;
 	uint64_t instance;
-	struct place *place; /* container.c: what it knows of this machine; NULL: nothing yet */
-	unsigned n_keepers;  /* launches that share the limit of held checkpoints */
+	struct place *place;    /* container.c: what it knows of this machine; NULL: nothing yet */
+	struct keeper *keepers; /* keeper.c: launches that share the limit of held checkpoints */
 };
 
 /* Files by which this agent and its controller know each other. */

@@ -136,7 +136,7 @@ void held_drop_launch(struct agent_env *env, struct trash *trash, const char *la
 
 /* ---- bounds ----------------------------------------------------------------------------------------- */
 
-static uint64_t held_limit(const struct agent_env *env)
+uint64_t held_limit(const struct agent_env *env)
 {
 	uint64_t free_bytes = 0, total = 0;
 
@@ -145,9 +145,12 @@ static uint64_t held_limit(const struct agent_env *env)
 	return fs_disk_free(env->cfg.data_dir, &free_bytes, &total, NULL) == 0 ? total / HELD_PART : 0;
 }
 
-uint64_t held_share(const struct agent_env *env)
+uint64_t held_part(uint64_t limit, const struct held_use *use)
 {
-	return held_limit(env) / (env->n_keepers ? env->n_keepers : 1);
+	uint64_t fair = limit / use->accounts / use->own;
+	uint64_t left = limit > use->others ? limit - use->others : 0;
+
+	return fair > left ? fair : left;
 }
 
 struct sweep {

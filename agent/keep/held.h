@@ -16,8 +16,14 @@
 #define HELD_AGE_S (3u * 24 * 3600)
 
 char *held_dir(const struct agent_env *env, const char *launch); /* DATA/held/J.A; malloc'ed */
-/* Bytes that one launch may hold: its share of --held-limit; 0: no limit is known. */
-uint64_t held_share(const struct agent_env *env);
+struct held_use {
+	unsigned accounts, own; /* with launches that hold checkpoints, with this one; its account's launches */
+	uint64_t others;        /* bytes that other launches hold */
+};
+uint64_t held_limit(const struct agent_env *env); /* --held-limit; 0: none is known */
+/* Bytes of the limit that a launch may hold: an equal part of its account's equal part, or what others leave.
+ */
+uint64_t held_part(uint64_t limit, const struct held_use *use);
 /* Makes DATA/held/J.A (the agent's) and files in it (the account's). */
 int held_make(const struct agent_env *env, const char *launch, const struct launch_user *user, struct err *e);
 

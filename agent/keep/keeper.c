@@ -27,6 +27,7 @@
 
 struct keeper {
 	struct keeper_params p;
+	struct keeper *next; /* of the agent's */
 	char *key, *ml, *uri, *cpus, *dir, *files_dir;
 	struct launch_user user;
 	struct keep_index index;
@@ -126,12 +127,48 @@ static void drop_entry(struct keeper *k, uint64_t seq, uint8_t state, const char
 	keep_index_remove(&k->index, seq);
 }
 
-static int is_over_bound(const struct keeper *k)
+static uint64_t bytes_of(const struct keeper *k)
 {
-	uint64_t bytes = 0, share = held_share(k->p.env);
+	uint64_t bytes = 0;
 
 	for (size_t i = 0; i < k->index.n; i++)
 		bytes += k->index.v[i].bytes;
+	return bytes;
+}
+
+/* A launch without checkpoints takes nothing from the others. */
+static int needs_room(const struct keeper *k, const struct keeper *asks)
+{
+	return k == asks || k->index.n;
+}
+
+static int is_first_of_account(const struct keeper *k, const struct keeper *asks)
+{
+	const struct keeper *o = k->p.env->keepers;
+
+	while (o != k && !(needs_room(o, asks) && o->user.uid == k->user.uid))
+		o = o->next;
+	return o == k;
+}
+
+static uint64_t share_of(const struct keeper *k)
+{
+	struct held_use use = {0};
+
+	for (const struct keeper *o = k->p.env->keepers; o; o = o->next) {
+		if (!needs_room(o, k))
+			continue;
+		use.accounts += is_first_of_account(o, k) ? 1 : 0;
+		use.own += o->user.uid == k->user.uid ? 1 : 0;
+		use.others += o == k ? 0 : bytes_of(o);
+	}
+	return held_part(held_limit(k->p.env), &use);
+}
+
+static int is_over_bound(const struct keeper *k)
+{
+	uint64_t bytes = bytes_of(k), share = share_of(k);
+
 	return k->index.n > KEEPER_HELD || (share && bytes > share && k->index.n > 1);
 }
 
@@ -304,7 +341,7 @@ static void give_moment(struct keep_moment *out, void *arg)
 	out->now_us = clock_real_us(k->p.env->clock);
 	out->from_us = k->p.from_us;
 	out->first_node = k->p.node_rank == 0;
-	out->room_bytes = held_share(k->p.env);
+	out->room_bytes = share_of(k);
 }
 
 static void on_watch_warning(const char *key, const char *text, void *arg)
@@ -524,7 +561,8 @@ struct keeper *keeper_create(const struct keeper_params *p)
 	user_copy(&k->user, p->user);
 	k->ml_fd = open(k->ml, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	k->timer = loop_timer_create(p->env->loop, on_timer, k);
-	p->env->n_keepers++;
+	k->next = p->env->keepers;
+	p->env->keepers = k;
 	load_index(k);
 	if (p->restored || k->index.n)
 		start_watch(k);
@@ -558,10 +596,14 @@ void keeper_end(struct keeper *k)
 
 void keeper_destroy(struct keeper *k)
 {
+	struct keeper **at;
+
 	if (!k)
 		return;
 	keeper_stop(k);
-	k->p.env->n_keepers--;
+	for (at = &k->p.env->keepers; *at != k; at = &(*at)->next)
+		;
+	*at = k->next;
 	loop_timer_destroy(k->timer);
 	if (k->ml_fd >= 0)
 		close(k->ml_fd);
