@@ -25,9 +25,11 @@
 
 struct watch_alarm {
 	enum watch_kind kind;
-	int64_t step;           /* at which it is raised */
-	int64_t onset;          /* first bad step */
-	double loss, reference; /* at `step`, and before the onset; NaN: none */
+	int64_t step;  /* at which it is raised */
+	int64_t onset; /* first bad step */
+	/* At `step`, and before the onset; NaN: none. Of WATCH_SLOW: the level of the newest steps, in seconds.
+	 */
+	double loss, reference;
 };
 
 struct watch_order {

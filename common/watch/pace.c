@@ -95,7 +95,7 @@ static int lasts(int64_t since, int64_t step, int64_t steps)
 	return since != WATCH_NO_STEP && step - since + 1 >= steps;
 }
 
-static void check_rise(struct watch_pace *w, struct watch_out *out, int64_t step, double seconds)
+static void check_rise(struct watch_pace *w, struct watch_out *out, int64_t step)
 {
 	const struct watch_conf *c = &w->conf;
 	double level = recent_median(w), sigma = watch_window_sigma(&w->window) / w->reference;
@@ -109,7 +109,7 @@ static void check_rise(struct watch_pace *w, struct watch_out *out, int64_t step
 	if (!w->slow &&
 	    (lasts(w->since_high, step, c->slow_steps) || lasts(w->since_low, step, c->slow_act_steps))) {
 		w->slow = 1;
-		add_alarm(out, WATCH_SLOW, step, since, seconds, w->reference);
+		add_alarm(out, WATCH_SLOW, step, since, level, w->reference);
 	}
 	if (w->slow && !w->acted && lasts(w->since_low, step, c->slow_act_steps)) {
 		w->acted = 1;
@@ -162,7 +162,7 @@ void watch_pace_feed(struct watch_pace *w, int64_t step, double seconds, struct 
 			w->reference = watch_window_median(&w->window);
 		check_pause(w, out, step, seconds);
 		if (w->reference > 0)
-			check_rise(w, out, step, seconds);
+			check_rise(w, out, step);
 	}
 	/* The first step compiles and loads: later pauses are not measured by it. */
 	if (w->n_recent > 1)

@@ -63,6 +63,20 @@ static void test_slow(void)
 	}
 }
 
+/* Each fourth step stays fast: the alarm may come at one of those. */
+static void test_slow_figures(void)
+{
+	for (int64_t fast = 0; fast < 4; fast++) {
+		struct watch_pace *w = watch_pace_new(&watch_conf_default);
+		struct watch_out o = {.n_alarms = 0};
+		for (int64_t step = 1; step <= 400 && !o.n_alarms; step++)
+			watch_pace_feed(w, step, step < 200 ? 1 : step % 4 == fast ? 0.9 : 1.2, &o);
+		ok(o.n_alarms == 1 && o.alarms[0].loss > 1.1 && fabs(o.alarms[0].reference - 1) < 1e-9,
+		   "a slow alarm has the level, not the newest step: %g", o.n_alarms ? o.alarms[0].loss : 0);
+		watch_pace_destroy(w);
+	}
+}
+
 /* Every 300th step is a pause, each one a little longer. */
 static struct watch_out run_pauses(double seconds, double pause)
 {
@@ -149,6 +163,7 @@ static void test_round_trip(void)
 int main(void)
 {
 	test_slow();
+	test_slow_figures();
 	test_pauses();
 	test_silence();
 	test_round_trip();
