@@ -404,59 +404,6 @@ void spec_check_sweep(struct spec_parse *p)
 	check_names(p);
 }
 
-/* "loss, step" */
-static char *metric_names(const struct job_spec *s)
-{
-	char *all = xstrdup("");
-
-	for (size_t i = 0; i < s->n_metrics; i++) {
-		char *longer = xasprintf("%s%s%s", all, i ? ", " : "", s->metrics[i].name);
-
-		free(all);
-		all = longer;
-	}
-	return all;
-}
-
-static int reads_metric(const struct job_spec *s, const char *name)
-{
-	for (size_t i = 0; i < s->n_metrics; i++)
-		if (strcmp(s->metrics[i].name, name) == 0)
-			return 1;
-	return 0;
-}
-
-/* Nothing is refused: a program may report any metric by itself, and no specification says which. */
-void spec_notes(const struct job_spec *s, struct strv *notes)
-{
-	const char *metric = s->search.metric, *near;
-	int halving = s->search.eta != 0;
-	struct strv known = {0};
-	char *names;
-
-	if (!metric || !s->sweep.n_axes)
-		return;
-	for (size_t i = 0; i < s->n_metrics; i++)
-		strv_add(&known, s->metrics[i].name);
-	near = s->n_metrics ? str_nearest(metric, (const char *const *)known.v) : NULL;
-	names = metric_names(s);
-	if (!reads_metric(s, metric) && (s->n_metrics || halving))
-		strv_addf(notes, "search.metric: no pattern under \"metrics\" is called \"%s\"%s%s%s%s%s: %s", metric,
-		          near ? " (did you mean \"" : "", near ? near : "", near ? "\"?)" : "",
-		          s->n_metrics ? "; there are " : "", names,
-		          halving
-		              ? "unless the program reports it by itself (hearth.log), no member is ever stopped"
-		              : "unless the program reports it by itself (hearth.log), the members are not compared");
-	else if (halving && s->n_metrics && !reads_metric(s, "step"))
-		strv_addf(
-		    notes,
-		    "search.halving: no pattern under \"metrics\" is called \"step\", so what is read as \"%s\" has "
-		    "no step: unless the program reports it by itself (hearth.log), no member is ever stopped",
-		    metric);
-	free(names);
-	strv_fini(&known);
-}
-
 uint32_t spec_members(const struct job_spec *s)
 {
 	return s->array ? s->array : (uint32_t)sweep_members(&s->sweep);

@@ -239,6 +239,30 @@ static void test_notes(void)
 	note_is("\"name\": \"one\"", NULL);
 }
 
+/* What is watched, too. */
+static void test_watch_notes(void)
+{
+	note_is("\"watch\": {\"on_nan\": \"rollback\"}", "watch.on_nan: no pattern under \"metrics\" is called "
+	                                                 "\"loss\": unless the program reports it by itself "
+	                                                 "(hearth.log), the loss is not watched");
+	note_is("\"watch\": {\"on_nan\": \"rollback\"}, \"metrics\": [" READS("loss") "," READS("step") "]",
+	        NULL);
+	note_is("\"watch\": {\"on_nan\": \"alert\"}", NULL);
+	note_is("\"watch\": {\"loss\": \"los\"}, \"metrics\": [" READS("loss") "]",
+	        "watch.loss: no pattern under \"metrics\" is called \"los\" (did you mean \"loss\"?)");
+	note_is("\"watch\": {\"loss\": \"nll\"}, \"metrics\": [" READS("nll") "]", NULL);
+	note_is("\"watch\": {\"on_hang\": \"restart\"}",
+	        "watch.on_hang: no pattern under \"metrics\" is called \"step\"");
+	note_is("\"watch\": {\"throughput\": \"tok\"}", "watch.throughput: ");
+	note_is("\"rules\": [{\"name\": \"big\", \"metric\": \"norm\", \"above\": 3}], \"metrics\": [" READS(
+	            "nor") "]",
+	        "rules[0].metric: no pattern under \"metrics\" is called \"norm\" (did you mean \"nor\"?)");
+	note_is("\"rules\": [{\"name\": \"big\", \"metric\": \"norm\", \"above\": 3}], \"metrics\": [" READS(
+	            "norm") "]",
+	        NULL);
+	note_is("\"rules\": [{\"name\": \"seen\", \"pattern\": \"x\"}]", NULL);
+}
+
 static char *normalized(const struct job_spec *s)
 {
 	cJSON *o = spec_to_json(s);
@@ -320,5 +344,6 @@ int main(void)
 	test_back();
 	test_member();
 	test_notes();
+	test_watch_notes();
 	return tap_done();
 }
