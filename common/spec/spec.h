@@ -165,8 +165,8 @@ int spec_check_new(const struct job_spec *s, struct err *e);
 int spec_check_job_name(const char *name, struct err *e); /* also of a new name */
 #define SPEC_MAX_STEP ((int64_t)1 << 53)
 
-/* What is accepted and yet will hardly do what was meant: a metric that a search, a watch or a rule needs, and
- * that no pattern reads from the output. One sentence each; added to notes. */
+/* What is accepted and yet will hardly do what was meant: a metric that a search, a watch or a rule needs,
+ * and that no pattern reads from the output. One sentence each; added to notes. */
 void spec_notes(const struct job_spec *s, struct strv *notes);
 
 /* Members of a sweep or an array; 0: it is one job. */

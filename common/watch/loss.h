@@ -27,8 +27,7 @@ struct watch_alarm {
 	enum watch_kind kind;
 	int64_t step;  /* at which it is raised */
 	int64_t onset; /* first bad step */
-	/* At `step`, and before the onset; NaN: none. Of WATCH_SLOW: the level of the newest steps, in seconds.
-	 */
+	/* At `step`, and before the onset; NaN: none. WATCH_SLOW has the level of the newest steps. */
 	double loss, reference;
 };
 
