@@ -249,7 +249,8 @@ static void go_on_over(struct launch *l)
 		l->unsure = l->state == LAUNCH_ENDED && l->procs;
 		if (l->unsure)
 			launch_arm(l, SAY_US, launch_sure);
-		launch_keep_over(l);
+		else
+			launch_keep_over(l);
 		launch_prove_over(l);
 		launch_report(l);
 		return;
