@@ -195,7 +195,7 @@ static enum mark judge_dcp(const struct listing *l, size_t first, size_t end, co
 
 /* ---- DeepSpeed --------------------------------------------------------------------------------------- */
 
-static int is_deepspeed(const char *name)
+int convention_is_deepspeed(const char *name)
 {
 	return ends_with(name, "_model_states.pt") || ends_with(name, "_optim_states.pt");
 }
@@ -203,7 +203,7 @@ static int is_deepspeed(const char *name)
 static int has_deepspeed(const struct listing *l, size_t first, size_t end)
 {
 	for (size_t i = first; i < end; i = listing_after(l, i))
-		if (is_deepspeed(name_of(&l->items[i])))
+		if (convention_is_deepspeed(name_of(&l->items[i])))
 			return 1;
 	return 0;
 }
@@ -265,7 +265,7 @@ static int has_parts_below(const struct listing *l, size_t i)
 {
 	for (size_t k = i + 1, end = listing_after(l, i); k < end; k++)
 		if (l->items[k].type == 'f' && strchr(l->items[k].path + strlen(l->items[i].path) + 1, '/') &&
-		    (is_part(name_of(&l->items[k])) || is_deepspeed(name_of(&l->items[k]))))
+		    (is_part(name_of(&l->items[k])) || convention_is_deepspeed(name_of(&l->items[k]))))
 			return 1;
 	return 0;
 }

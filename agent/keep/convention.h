@@ -29,4 +29,6 @@ struct convention {
 struct convention convention_of(const struct listing *l, size_t i, size_t first, size_t end,
                                 const struct keep_moment *at);
 
+int convention_is_deepspeed(const char *name); /* a file with a part of such a checkpoint */
+
 #endif

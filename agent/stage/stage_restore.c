@@ -10,18 +10,21 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/base/copy.h"
 #include "agent/files/files_keep.h"
+#include "agent/keep/convention.h"
 #include "agent/keep/held.h"
 #include "agent/keep/keep_index.h"
 #include "agent/stage/stage_int.h"
 #include "common/os/fsutil.h"
 
 #define CHECKPOINTS "checkpoints"
+#define DEPTH_MAX   32
 
 /* ---- what this node holds ----------------------------------------------------------------------------- */
 
@@ -130,32 +133,73 @@ static int write_marker(struct stage *s, int at, const char *name, const char *t
 	return fs_write_all(fd, text, strlen(text), e) < 0 ? -1 : stage_give(s, fd, e);
 }
 
-static int has_deepspeed(int at, const char *name)
+/* What the folder of a checkpoint has. */
+struct inside {
+	int deepspeed;  /* parts of one */
+	unsigned n;     /* entries */
+	char name[256]; /* of one of them */
+};
+
+static void look_inside(int at, const char *name, struct inside *in)
 {
-	int fd = fs_open_below(at, name, O_RDONLY | O_DIRECTORY, 0), found = 0;
+	int fd = fs_open_below(at, name, O_RDONLY | O_DIRECTORY, 0);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	const struct dirent *one;
 
-	while (d && !found && (one = readdir(d)))
-		found = strstr(one->d_name, "_model_states.pt") != NULL;
+	*in = (struct inside){0};
+	while (d && (one = readdir(d))) {
+		if (strcmp(one->d_name, ".") == 0 || strcmp(one->d_name, "..") == 0)
+			continue;
+		in->n++;
+		in->deepspeed |= convention_is_deepspeed(one->d_name);
+		snprintf(in->name, sizeof(in->name), "%s", one->d_name);
+	}
 	if (d)
 		closedir(d);
 	else if (fd >= 0)
 		close(fd);
-	return found;
 }
 
+/* 1: the marker of entry `name` of the folder `at` is there; 0: it needs none. */
+static int mark_entry(struct stage *s, int at, const char *name, struct inside *in, struct err *e)
+{
+	cleanup_free char *number = xasprintf("%" PRId64, s->resume_step);
+	int rc;
+
+	if (strncmp(name, "iter_", 5) == 0 && s->resume_step >= 0)
+		rc = write_marker(s, at, "latest_checkpointed_iteration.txt", number, e);
+	else {
+		look_inside(at, name, in);
+		if (!in->deepspeed)
+			return 0;
+		rc = write_marker(s, at, "latest", name, e);
+	}
+	return rc < 0 ? -1 : 1;
+}
+
+/* The marker is in the folder of what it names. Where a program saves deeper ("run1/iter_0000100"), the
+ * folders above have nothing else. */
 static int write_markers(struct stage *s, struct err *e)
 {
-	cleanup_close int at = fs_open_below(s->ml_fd, CHECKPOINTS, O_RDONLY | O_DIRECTORY, 0);
-	const char *name = s->restore.name;
-	cleanup_free char *number = xasprintf("%" PRId64, s->resume_step);
+	int at = fs_open_below(s->ml_fd, CHECKPOINTS, O_RDONLY | O_DIRECTORY, 0), below, rc = 0;
+	struct inside in = {.n = 1};
+	cleanup_free char *name = xstrdup(s->restore.name);
 
 	if (at < 0)
 		return err_sys(e, errno, CHECKPOINTS);
-	if (strncmp(name, "iter_", 5) == 0 && s->resume_step >= 0)
-		return write_marker(s, at, "latest_checkpointed_iteration.txt", number, e);
-	return has_deepspeed(at, name) ? write_marker(s, at, "latest", name, e) : 0;
+	for (int depth = 0; at >= 0 && depth < DEPTH_MAX; depth++) {
+		rc = mark_entry(s, at, name, &in, e);
+		if (rc || in.n != 1)
+			break;
+		below = fs_open_below(at, name, O_RDONLY | O_DIRECTORY, 0);
+		close(at);
+		at = below; /* -1: a file */
+		free(name);
+		name = xstrdup(in.name);
+	}
+	if (at >= 0)
+		close(at);
+	return rc < 0 ? -1 : 0;
 }
 
 int stage_restore(struct stage *s)

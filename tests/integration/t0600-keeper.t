@@ -54,7 +54,8 @@ copied() { entries "$1" | awk -F'\t' '$4 == 2' | grep -q .; }
 for kind in overwrite deepspeed megatron hearth; do
 	jobs[$kind]=$(submit "again-$kind" "$kind --steps 100 --every 8 --pause 0.4")
 done
-for kind in overwrite deepspeed megatron hearth; do
+jobs[deeper]=$(submit again-deeper "megatron --below exp/one --steps 100 --every 8 --pause 0.4")
+for kind in overwrite deepspeed megatron deeper hearth; do
 	job=${jobs[$kind]}
 	wait_until 40 copied "$job" || diag "$kind: nothing is copied: $(entries "$job")"
 	# One byte of the held copy changes: its digest shows it, and the copy in the store serves.
@@ -68,7 +69,7 @@ for kind in overwrite deepspeed megatron hearth; do
 	case $kind in
 	overwrite) want="['ckpt.pt']" ;;
 	deepspeed) want="['global_step$step', 'latest']" ;;
-	megatron) want="['$(printf iter_%07d "$step")', 'latest_checkpointed_iteration.txt']" ;;
+	megatron | deeper) want="['$(printf iter_%07d "$step")', 'latest_checkpointed_iteration.txt']" ;;
 	hearth) want="['at-$step']" ;;
 	esac
 	is "$(first_line "$job")" "begins with $want at $((step + 1))" "$kind: the next attempt begins with the newest checkpoint alone, under its own name"

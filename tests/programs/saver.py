@@ -265,8 +265,9 @@ def main():
     p.add_argument("--seed", type=int)
     p.add_argument("--kill-after", type=float, default=0)
     p.add_argument("--ranks", type=int, default=2)
+    p.add_argument("--below", default="", help="folder for checkpoints")
     a = p.parse_args()
-    global RANKS
+    global RANKS, TOP
     RANKS = a.ranks
     if a.check:
         sys.exit(check(a.check))
@@ -276,6 +277,9 @@ def main():
         delay = a.kill_after + random.Random(a.seed).random()
         threading.Timer(delay, os.kill, (os.getpid(), signal.SIGKILL)).start()
     first = 1 + int(os.environ.get("HEARTH_RESUME_STEP") or 0)
+    if a.below:
+        TOP += "/" + a.below
+        os.makedirs(TOP, exist_ok=True)
     print("begins with", sorted(os.listdir(TOP)), "at", first, flush=True)
     if first > 1 and check(TOP, first - 1):
         sys.exit("a checkpoint to begin with is torn, or of another step")
