@@ -77,6 +77,8 @@ void stage_phase(struct stage *s, const char *phase, uint64_t total);
 int stage_step(struct stage *s, uint64_t more); /* progress; -1 cancelled */
 /* Sets the reason (the first one stays); returns -1. The class follows the code when cls is RC_NONE. */
 int stage_fail(struct stage *s, enum reason_class cls, const struct err *e);
+/* ERR_LIMIT when the job's disk limit leaves less. */
+int stage_check_room(struct stage *s, uint64_t need, const char *what, struct err *e);
 int stage_left(const struct stage *s, uint64_t *left); /* bytes that the disk limit leaves; 0: no limit */
 int stage_pause(void *arg);                            /* arg: struct stage; a moment, -1 cancelled */
 

@@ -53,7 +53,7 @@ static int count_step(uint64_t bytes, void *arg)
 	return stage_step(s, bytes);
 }
 
-static int copy_held(struct stage *s, int held, const char *place, struct err *e)
+static int copy_held(struct stage *s, int held, const char *place, uint64_t bytes, struct err *e)
 {
 	int from = openat(held, place, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	cleanup_close int to = from < 0 ? -1 : stage_open_below(s, CHECKPOINTS, e);
@@ -62,15 +62,17 @@ static int copy_held(struct stage *s, int held, const char *place, struct err *e
 
 	if (from < 0)
 		return err_sys(e, errno, "%s", place);
-	if (to < 0) {
+	if (to < 0 || stage_check_room(s, bytes, "it", e) < 0) {
 		close(from);
 		return -1;
 	}
+	stage_left(s, &c.limit);
 	return copy_open(&c, from, place, to, NULL, e) < 0 ? -1 : stage_give(s, to, e);
 }
 
-/* 1: it is in place; 0: this node holds none, or a damaged one. */
-static int restore_held(struct stage *s, const char *digest)
+/* 1: it is in place; 0: this node holds none, or a damaged one; -1: the job or the node has no room for it.
+ */
+static int restore_held(struct stage *s, const char *digest, struct err *why)
 {
 	uint64_t seq = s->restore.local && *digest ? find_held(s, digest) : 0;
 	cleanup_free char *dir = NULL, *files = NULL, *place = NULL;
@@ -92,8 +94,12 @@ static int restore_held(struct stage *s, const char *digest)
 		stage_say(s, "the copy on this node is damaged: its digest differs");
 		return 0;
 	}
-	if (copy_held(s, held, place, &e) == 0)
+	if (copy_held(s, held, place, d.bytes, &e) == 0)
 		return 1;
+	if (e.code == ERR_LIMIT || e.code == ERR_NOSPACE) {
+		*why = e;
+		return -1;
+	}
 	stage_say(s, "the copy on this node cannot be restored: %s", e.text);
 	return 0;
 }
@@ -113,8 +119,10 @@ static int restore_folder(struct stage *s, const char *path, const char *digest,
 
 static int restore_part(struct stage *s, const char *digest, const char *uri, struct err *e)
 {
-	if (restore_held(s, digest))
-		return 0;
+	int rc = restore_held(s, digest, e);
+
+	if (rc)
+		return rc < 0 ? -1 : 0;
 	if (strncmp(uri, "file:///", 8) == 0)
 		return restore_folder(s, uri + strlen("file://"), digest, e);
 	if (strcmp(uri, CKPT_URI_STORE) == 0)

@@ -51,7 +51,7 @@ static int count_step(uint64_t bytes, void *arg)
 	return stage_step(s, bytes);
 }
 
-static int check_room(struct stage *s, uint64_t need, const char *what, struct err *e)
+int stage_check_room(struct stage *s, uint64_t need, const char *what, struct err *e)
 {
 	uint64_t left;
 	char a[32], b[32];
@@ -156,7 +156,7 @@ static int make_tree(struct stage *s, const char *digest, const char *entry_dir,
 
 	if (cache_kind(blobs, 0700, e) < 0 ||
 	    need_blob(s, blobs, digest, TREE_MANIFEST_MAX, &manifest, &n, e) < 0 ||
-	    tree_each(manifest, n, add_size, &size, e) < 0 || check_room(s, size, "the tree", e) < 0 ||
+	    tree_each(manifest, n, add_size, &size, e) < 0 || stage_check_room(s, size, "the tree", e) < 0 ||
 	    check_space(s, size, e) < 0)
 		return -1;
 	s->total = size;
@@ -246,7 +246,7 @@ int stage_files(struct stage *s, const char *path, const char *to, int64_t last,
 	if (fd < 0 || stage_give(s, fd, e) < 0)
 		return -1;
 	s->total = info.is_folder ? 0 : info.size_bytes;
-	if (!info.is_folder && check_room(s, info.size_bytes, path, e) < 0)
+	if (!info.is_folder && stage_check_room(s, info.size_bytes, path, e) < 0)
 		return -1;
 	if (stage_left(s, &c.limit) && c.limit == 0)
 		return err_set(e, ERR_LIMIT, "the job's disk limit is reached");
