@@ -658,11 +658,21 @@ static void start_making(struct match_pool *p)
 	if (p->making)
 		return;
 	log_error("event=failure_table_not_made reason=\"%s\"", e.text);
+	p->changed = 1;
 	release_making(k);
+}
+
+/* They come again with each session; a new table of the same text would only cost the causes found so far. */
+static int has_rules(const struct match_pool *p, const char *text)
+{
+	return (p->making || (p->table && !p->changed)) &&
+	       strcmp(p->rules ? p->rules : "", text ? text : "") == 0;
 }
 
 void match_pool_set_rules(struct match_pool *p, const char *text)
 {
+	if (has_rules(p, text))
+		return;
 	rules_set(p, text);
 	if (!p->making)
 		start_making(p);

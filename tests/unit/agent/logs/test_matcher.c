@@ -349,6 +349,32 @@ static void test_failure_budget(void)
 	free(line);
 }
 
+/* Each session sends the rules again: what was found before it stays. */
+static void test_same_rules(void)
+{
+	static const char rule[] = "drain gpu \"our rule\" zebra: BAD\n";
+	struct matcher *m = launch(NULL, tap_tmpdir());
+	struct feed f;
+
+	match_pool_set_rules(pool, rule);
+	UNTIL(*failures_of("zebra: bad\n"), 5);
+	open_feed(&f, m, MATCH_PLAIN, "Connection reset by peer\n", 25, 1);
+	UNTIL(f.done_us, 5);
+	match_pool_set_rules(pool, rule);
+	for (int i = 0; i < 30; i++)
+		loop_run_once(loop, 20);
+	f.text = "more\n";
+	f.n = 5;
+	f.at = 0;
+	f.done_us = 0;
+	match_feed_want(f.f);
+	UNTIL(f.done_us, 5);
+	end_feed(&f);
+	is_str(f.failures, "Connection reset by peer;", "the same rules again forget no symptom");
+	match_feed_destroy(f.f);
+	matcher_destroy(m);
+}
+
 /* Rules of an administrator, while a launch runs. */
 static void test_rules(void)
 {
@@ -374,6 +400,7 @@ int main(void)
 	test_empty_lines();
 	test_failures();
 	test_failure_budget();
+	test_same_rules();
 	test_rules();
 	match_pool_destroy(pool);
 	loop_destroy(loop);
