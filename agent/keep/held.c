@@ -158,22 +158,26 @@ struct sweep {
 	struct trash *trash;
 	int (*in_use)(const char *launch, void *arg);
 	void *arg;
-	char *oldest;
-	uint64_t oldest_s, bytes;
+	char *first; /* to be removed */
+	int first_copied;
+	uint64_t first_s, bytes;
 };
 
-static uint64_t held_bytes(const char *dir)
+/* Returns whether all that it holds has a copy elsewhere. */
+static int look_held(const char *dir, uint64_t *bytes)
 {
 	struct keep_index x = {0};
-	uint64_t bytes = 0;
+	int copied = 1;
 	struct err e;
 
 	if (keep_index_load(&x, dir, &e) < 0)
-		return 0;
-	for (size_t i = 0; i < x.n; i++)
-		bytes += x.v[i].bytes;
+		return 1;
+	for (size_t i = 0; i < x.n; i++) {
+		*bytes += x.v[i].bytes;
+		copied &= x.v[i].state == CKPT_VERIFIED;
+	}
 	keep_index_fini(&x);
-	return bytes;
+	return copied;
 }
 
 static int look_launch(const char *name, void *arg)
@@ -182,6 +186,7 @@ static int look_launch(const char *name, void *arg)
 	cleanup_free char *dir = held_dir(s->env, name), *index = xasprintf("%s/index", dir);
 	uint64_t now_s = clock_real_us(s->env->clock) / 1000000, at_s;
 	struct stat st;
+	int copied;
 
 	if (s->in_use(name, s->arg))
 		return 0;
@@ -193,11 +198,12 @@ static int look_launch(const char *name, void *arg)
 		held_drop_launch(s->env, s->trash, name);
 		return 0;
 	}
-	s->bytes += held_bytes(dir);
-	if (!s->oldest || at_s < s->oldest_s) {
-		free(s->oldest);
-		s->oldest = xstrdup(name);
-		s->oldest_s = at_s;
+	copied = look_held(dir, &s->bytes);
+	if (!s->first || copied > s->first_copied || (copied == s->first_copied && at_s < s->first_s)) {
+		free(s->first);
+		s->first = xstrdup(name);
+		s->first_s = at_s;
+		s->first_copied = copied;
 	}
 	return 0;
 }
@@ -212,9 +218,9 @@ void held_sweep(struct agent_env *env, struct trash *trash, int (*in_use)(const 
 
 	fs_each(top, look_launch, &s, NULL);
 	full = fs_disk_free(top, &free_bytes, &total, NULL) == 0 && free_bytes < total / FREE_PART;
-	if (s.oldest && (full || (limit && s.bytes > limit))) {
-		log_warn("event=%s launch=%s", full ? "held_disk_full" : "held_limit", s.oldest);
-		held_drop_launch(env, trash, s.oldest);
+	if (s.first && (full || (limit && s.bytes > limit))) {
+		log_warn("event=%s launch=%s", full ? "held_disk_full" : "held_limit", s.first);
+		held_drop_launch(env, trash, s.first);
 	}
-	free(s.oldest);
+	free(s.first);
 }

@@ -2,8 +2,9 @@
  * held: DATA/held, where nodes hold checkpoints beyond their launch: folders, removals, bounds.
  *
  * hearthd says which ones it no longer needs. If it forgets some, the agent removes what is older than
- * HELD_AGE_S, and the oldest ones of ended launches when the disk is nearly full, or when they have more than
- * --held-limit. Running launches share that limit (keeper.h).
+ * HELD_AGE_S, and those of ended launches when the disk is nearly full, or when they have more than
+ * --held-limit: first those that have a copy elsewhere, the oldest first. Running launches share that limit
+ * (keeper.h).
  */
 #ifndef HEARTH_AGENT_KEEP_HELD_H
 #define HEARTH_AGENT_KEEP_HELD_H
