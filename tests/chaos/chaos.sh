@@ -404,7 +404,7 @@ chaos_draw() { # the next step
 	# shellcheck disable=SC2086 # a list
 	chaos_pick $CLUSTER_HOSTS
 	host=$PICKED
-	chaos_pick kill-agent kill-hearthd kill-both stop-agent stop-hearthd part part part cut cut-controller freeze slow cut-long
+	chaos_pick kill-agent kill-hearthd kill-both stop-agent stop-hearthd part part part cut cut-controller drop freeze slow cut-long
 	act=$PICKED
 	DRAWN_LAST=$((chance[4] % 3)).$((chance[5] % 10))
 	case $((chance[6] % 10)) in
