@@ -295,6 +295,17 @@ static int load_checkpoints(sqlite3 *db, const struct store_load *l, struct err 
 	return rc;
 }
 
+/* The attempt before the newest one may still be collected. One that is joined is found by its key; "(job,
+ * attempt) IN" two SELECTs would read the ranks of all jobs. */
+const char *load_ranks_statement(void)
+{
+	return "WITH newest (id, number) AS (SELECT a.job, max(a.number) FROM attempt a WHERE a.job IN (SELECT "
+	       "id "
+	       "FROM job WHERE " SQL_JOB_ACTIVE ") GROUP BY a.job) SELECT " RANK_COLUMNS
+	       " FROM newest CROSS JOIN rank WHERE job = id AND attempt IN (number - 1, number) ORDER BY job, "
+	       "attempt, rank";
+}
+
 int store_load(struct store *s, const struct store_load *l, struct err *e)
 {
 	uint64_t now_us = clock_real_us(s->clock);
@@ -324,14 +335,8 @@ int store_load(struct store *s, const struct store_load *l, struct err *e)
 		              " FROM attempt WHERE job IN (SELECT id FROM job WHERE " SQL_JOB_ACTIVE
 		              ") ORDER BY job, number",
 		              0, on_attempt, l, e);
-	if (rc == 0 && l->rank) /* the attempt before the newest one may still be collected */
-		rc = each_row(db,
-		              "WITH newest AS (SELECT a.job, max(a.number) AS number FROM attempt a WHERE a.job IN "
-		              "(SELECT id FROM job WHERE " SQL_JOB_ACTIVE ") GROUP BY a.job) "
-		              "SELECT " RANK_COLUMNS
-		              " FROM rank WHERE (job, attempt) IN (SELECT job, number FROM newest UNION ALL "
-		              "SELECT job, number - 1 FROM newest) ORDER BY job, attempt, rank",
-		              0, on_rank, l, e);
+	if (rc == 0 && l->rank)
+		rc = each_row(db, load_ranks_statement(), 0, on_rank, l, e);
 	if (rc == 0)
 		rc = load_checkpoints(db, l, e);
 	if (rc == 0 && l->event)

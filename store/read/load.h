@@ -56,6 +56,8 @@ struct store_load {
 	const char *event_type;
 };
 int store_load(struct store *s, const struct store_load *l, struct err *e);
+/* Returns the statement that reads the ranks. */
+const char *load_ranks_statement(void);
 /* Returns the greatest ids ever given, so that none is used twice. */
 int store_max_ids(struct store *s, uint64_t *job, uint64_t *event, uint64_t *node, struct err *e);
 char *store_setting(struct store *s, const char *key); /* malloc'ed; NULL: not set */

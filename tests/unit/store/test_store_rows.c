@@ -230,12 +230,24 @@ static int on_attempt(const struct attempt_row *r, void *arg)
 	return 0;
 }
 
+/* The number of the job's newest attempt. */
+static uint32_t newest(size_t job)
+{
+	uint32_t n = 0;
+
+	for (uint32_t a = 0; a < 3; a++)
+		if (attempts[job][a].job)
+			n = a + 1;
+	return n;
+}
+
 static int on_rank(const struct rank_row *r, void *arg)
 {
 	struct seen *s = arg;
 
 	s->ranks++;
-	s->wrong += !same(r, &ranks[r->job - 1][r->attempt - 1][r->rank], rank_fields);
+	s->wrong += ended(&jobs[r->job - 1]) || r->attempt + 1 < newest(r->job - 1) ||
+	            !same(r, &ranks[r->job - 1][r->attempt - 1][r->rank], rank_fields);
 	return 0;
 }
 
@@ -278,17 +290,14 @@ static struct seen expected(void)
 	struct seen s = {0};
 
 	for (size_t i = 0; i < JOBS; i++) {
-		size_t newest = 0;
-
 		if (!jobs[i].id || ended(&jobs[i]))
 			continue;
 		s.jobs++;
-		for (size_t a = 0; a < 3; a++)
-			if (attempts[i][a].job) {
-				s.attempts++;
-				newest = a;
-			}
-		s.ranks += (ranks[i][newest][0].job != 0) + (ranks[i][newest][1].job != 0);
+		for (uint32_t a = 0; a < 3; a++) {
+			s.attempts += attempts[i][a].job != 0;
+			if (a + 2 >= newest(i)) /* the two newest ones */
+				s.ranks += (ranks[i][a][0].job != 0) + (ranks[i][a][1].job != 0);
+		}
 	}
 	for (size_t i = 0; i < NODES; i++) {
 		const struct token_row *k = &tokens[i];

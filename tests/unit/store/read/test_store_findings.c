@@ -110,7 +110,7 @@ static const struct {
     {"INSERT INTO job_spec VALUES (77, '{}', NULL)", "specification of job 77, which is not there\n"},
     {"INSERT INTO attempt SELECT 77, 1, epoch, state, outcome, cls, reason, cause, launch_id, token, "
      "placement, resumed_from_step, resumed_from, "
-     "exit_code, signal, started_us, ended_us, phases, master_port, 0, '', '', '', '', -1 FROM attempt WHERE "
+     "exit_code, signal, started_us, ended_us, phases, master_port, 0, '', '', '', '' FROM attempt WHERE "
      "job = 1",
      "attempt of job 77, which is not there\n"},
     {"DELETE FROM attempt WHERE job = 2 AND number = 2", "rank of job 2, which is not there\n"},

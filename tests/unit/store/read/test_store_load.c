@@ -460,6 +460,22 @@ static void test_stops(void)
 	kit_close(&k);
 }
 
+/* How SQLite goes about it: the ranks of the many jobs that have ended are not read. */
+static void test_plan(void)
+{
+	struct kit k;
+	char *text;
+
+	kit_open(&k, "plan");
+	text = kit_plan(k.path, load_ranks_statement());
+	ok(strstr(text, "SEARCH rank USING PRIMARY KEY (job=? AND attempt=?)"), "each attempt's ranks: %s", text);
+	ok(strstr(text, "SCAN job USING INDEX job_active"), "of the unfinished jobs by their index");
+	ok(!strstr(text, "SCAN rank") && !strstr(text, "SCAN a;") && !strstr(text, "SCAN job;"),
+	   "no table is read through");
+	free(text);
+	kit_close(&k);
+}
+
 int main(void)
 {
 	test_sets();
@@ -468,5 +484,6 @@ int main(void)
 	test_members();
 	test_day();
 	test_stops();
+	test_plan();
 	return tap_done();
 }
