@@ -331,6 +331,31 @@ void hkit_commit(struct hkit *k, struct store_txn *t)
 		tap_bail("commit: %s", c.text);
 }
 
+/* The id of the next event: `least`, or behind the newest where that is not greater. As in hearthd ids only
+ * grow: the store takes what is not above its mark for projected, and would never put it into the indexes. */
+static uint64_t next_event(struct hkit *k, uint64_t least)
+{
+	struct store_stats st;
+
+	store_stats(k->store, &st);
+	return st.last_event < least ? least : st.last_event + 1;
+}
+
+void hkit_wait_projected(struct hkit *k)
+{
+	uint64_t end = hkit_now_us() + 60000000;
+	struct store_stats st;
+
+	for (;;) {
+		store_stats(k->store, &st);
+		if (st.projected_event >= st.last_event)
+			return;
+		if (hkit_now_us() > end)
+			tap_bail("the projections of the store stay behind");
+		poll(NULL, 0, 5);
+	}
+}
+
 #define SPEC                                                                                                 \
 	"{\"name\":\"digits\",\"command\":[\"/bin/true\",\"--api-key\",\"hunter2\"],"                            \
 	"\"environment\":{\"A_TOKEN\":\"hunter2\",\"B\":\"b\",\"DATABASE_URL\":\"postgres://u:hunter2@h\"},"     \
@@ -339,7 +364,6 @@ void hkit_commit(struct hkit *k, struct store_txn *t)
 static void put_job(struct hkit *k, uint64_t id, const char *name, const char *owner, const char *status,
                     uint32_t attempts, uint8_t deleted)
 {
-	static unsigned again; /* a job that is set a second time has another event */
 	struct store_txn *t = store_txn_new();
 	struct job_row row = {.id = id,
 	                      .name = (char *)(uintptr_t)name,
@@ -358,7 +382,7 @@ static void put_job(struct hkit *k, uint64_t id, const char *name, const char *o
 	                      .deleted = deleted,
 	                      .cleanup = (char *)"",
 	                      .idem_digest = (char *)""};
-	struct event_row ev = {.id = attempts ? 500000 + ++again : id * 1000,
+	struct event_row ev = {.id = next_event(k, id * 1000),
 	                       .job = id,
 	                       .at_us = row.created_us,
 	                       .type = (char *)"submitted",
@@ -386,7 +410,8 @@ void hkit_array(struct hkit *k, uint64_t id, const char *name, const char *owner
 	                      .queue = (char *)"default",
 	                      .array = array,
 	                      .members = members};
-	struct event_row ev = {.id = id * 1000, .job = id, .type = (char *)"submitted", .data = (char *)"{}"};
+	struct event_row ev = {
+	    .id = next_event(k, id * 1000), .job = id, .type = (char *)"submitted", .data = (char *)"{}"};
 
 	store_txn_event(t, &ev);
 	store_txn_job(t, &row);
@@ -406,7 +431,7 @@ static void do_notice(struct hkit *k, void *arg)
 void hkit_event(struct hkit *k, uint64_t id, uint64_t job, const char *type)
 {
 	struct store_txn *t = store_txn_new();
-	struct event_row ev = {.id = id,
+	struct event_row ev = {.id = next_event(k, id),
 	                       .job = job,
 	                       .attempt = 1,
 	                       .at_us = clock_real_us(clock_real()),

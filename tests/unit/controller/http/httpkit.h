@@ -42,6 +42,8 @@ struct tls_ca *hkit_ca(struct hkit *k);
 void hkit_call(struct hkit *k, void (*fn)(struct hkit *k, void *arg), void *arg);
 /* Commits t (taken) and waits. */
 void hkit_commit(struct hkit *k, struct store_txn *t);
+/* Waits until the store's indexes have every event. */
+void hkit_wait_projected(struct hkit *k);
 /* A job row with the event "submitted"; owner NULL: the admin's account. */
 void hkit_job(struct hkit *k, uint64_t id, const char *name, const char *owner, const char *status,
               uint32_t attempts);
@@ -50,7 +52,8 @@ void hkit_array(struct hkit *k, uint64_t id, const char *name, const char *owner
                 uint32_t members);
 /* The record of a job that has ended and was removed. */
 void hkit_job_removed(struct hkit *k, uint64_t id, const char *name);
-/* An event, committed, then made known as the state thread would. */
+/* An event, committed, then made known as the state thread would; its id is greater where the newest is not
+ * below this one. */
 void hkit_event(struct hkit *k, uint64_t id, uint64_t job, const char *type);
 
 /* Counters of the scripted state thread. */
