@@ -121,17 +121,26 @@ cJSON *failure_json(const struct failure_rec *f)
 
 /* ---- the cause -------------------------------------------------------------------------------------- */
 
-/* Returns 0 when the line cannot have ended its rank: the program went on after it, or was killed from
- * outside although the line says that it ended because of its own mistake. */
+/* Whether the first rank that failed was killed by something outside of Hearth and its launcher. */
+static int is_killed_from_outside(const struct attempt_rec *a)
+{
+	uint32_t first = rec_first_failed(a);
+
+	return first < a->n_ranks && a->ranks[first].signal == SIGKILL && !a->ranks[first].ended_by;
+}
+
+/* Returns 0 when the line cannot have ended its attempt: its program went on after it, or it names a mistake
+ * of the program, and the first rank that failed was killed from outside. Others then stumble over the lost
+ * one. */
 static int is_of_the_end(const struct attempt_rec *a, const struct failure_rec *l, const uint64_t *step_us)
 {
 	const struct rank_rec *k = l->rank < a->n_ranks ? &a->ranks[l->rank] : NULL;
 
+	if (l->verdict == VERDICT_USER && is_killed_from_outside(a))
+		return 0;
 	if (!k || !l->at_us || l->verdict == VERDICT_DRAIN)
 		return 1;
-	if (k->ended_us > l->at_us + OUTLIVED_US || (step_us && step_us[l->rank] > l->at_us + WENT_ON_US))
-		return 0;
-	return l->verdict != VERDICT_USER || k->signal != SIGKILL || k->ended_by;
+	return k->ended_us <= l->at_us + OUTLIVED_US && (!step_us || step_us[l->rank] <= l->at_us + WENT_ON_US);
 }
 
 /* Returns the earliest of the strongest lines; clocks of agents differ little (09-agent.md). */

@@ -94,7 +94,10 @@ static void test_lines(void)
 	add_line(&a, 0, RC_NETWORK, VERDICT_SYMPTOM, 50);
 	is_str(cause_of(&a), "signal move 3", "a signal is stronger than a symptom");
 	add_line(&a, 0, RC_USER_ERROR, VERDICT_USER, 50);
-	is_str(cause_of(&a), "user_error user 0", "an error explains a signal");
+	is_str(cause_of(&a), "signal move 3", "an error does not explain a kill from outside");
+	ranks[3].signal = SIGABRT;
+	add_line(&a, 0, RC_USER_ERROR, VERDICT_USER, 50);
+	is_str(cause_of(&a), "user_error user 0", "but it explains a crash");
 	ranks[3].oom = 1;
 	add_line(&a, 0, RC_USER_ERROR, VERDICT_USER, 50);
 	is_str(cause_of(&a), "oom user 3", "the kernel's word is stronger than a program's");
