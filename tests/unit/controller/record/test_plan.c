@@ -165,13 +165,13 @@ static void test_claims(void)
 	struct retry_plan p;
 
 	for (size_t i = 0; i < sizeof claimed / sizeof *claimed; i++) {
-		struct plan_in in = usual(state_name(STATE_CLASS, claimed[i]));
+		struct plan_in in = usual(state_name(STATE_CLASS, (int)claimed[i]));
 
 		in.verdict = VERDICT_REQUEUE;
 		plan_make(&in, &p);
 		is_str(plan_action_name(p.action), "elsewhere", "a line that claims a preemption: elsewhere");
 		is_int(restarts(&in, 0, 99, &p), 30, "at most retry.capacity times a day");
-		in = usual(state_name(STATE_CLASS, claimed[i]));
+		in = usual(state_name(STATE_CLASS, (int)claimed[i]));
 		in.verdict = VERDICT_REQUEUE;
 		in.newest = 5;
 		is_int(restarts(&in, 0, 99, &p), 3, "and at most retry.no_progress times without progress");
