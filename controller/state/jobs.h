@@ -42,7 +42,7 @@ struct loss_point {
 	uint64_t n; /* counts points; 0: none is here */
 };
 
-#define BEGIN_ALSO 7
+#define BEGIN_ALSO (CKPT_MAX - 1)
 struct beginning {                 /* of an attempt */
 	struct ckpt *ckpt;             /* one of the list; a copy. NULL: parts */
 	struct ckpt *also[BEGIN_ALSO]; /* copies of others of its step (ckpt_files.c) */
