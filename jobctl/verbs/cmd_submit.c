@@ -287,6 +287,16 @@ static int finish_submit(struct ctx *c, const cJSON *answer)
 	return after_submit(c, (uint64_t)id, members < 1);
 }
 
+/* Answers to what makes a job, or would make it. */
+static int finish_new(struct ctx *c, const cJSON *answer, int dry)
+{
+	if (!dry)
+		return finish_submit(c, answer);
+	if (!ctx_show_json(c, answer))
+		show_dry_run(answer);
+	return 0;
+}
+
 /* Returns the body of a submission: the specification and its origin. */
 static cJSON *submit_body(struct ctx *c, const char *text, const char *digest, cJSON *run, int dry)
 {
@@ -355,10 +365,8 @@ static int exec_submit(struct ctx *c)
 		rc = ctx_get(c, "POST", "/jobs", body, &answer);
 	if (!rc && !c->json)
 		note_launcher(spec);
-	if (!rc && !dry)
-		rc = finish_submit(c, answer);
-	else if (!rc && !ctx_show_json(c, answer))
-		show_dry_run(answer);
+	if (!rc)
+		rc = finish_new(c, answer, dry);
 	cJSON_Delete(answer);
 	cJSON_Delete(body);
 	spec_destroy(spec);
@@ -423,10 +431,8 @@ static int exec_clone(struct ctx *c)
 	char *path = xasprintf("/jobs/%" PRIu64 "/clone", job);
 	if (!rc)
 		rc = ctx_get(c, "POST", path, body, &answer);
-	if (!rc && !dry)
-		rc = finish_submit(c, answer);
-	else if (!rc && !ctx_show_json(c, answer))
-		show_dry_run(answer);
+	if (!rc)
+		rc = finish_new(c, answer, dry);
 	cJSON_Delete(answer);
 	cJSON_Delete(body);
 	free(path);
@@ -452,10 +458,8 @@ static int exec_retry(struct ctx *c)
 	if (!rc && !c->json && cJSON_IsNumber(jget(answer, "resume_from_step")))
 		fprintf(stderr, "it begins with step %s of job %s\n", print_member(answer, "resume_from_step"),
 		        c->args.operand[0]);
-	if (!rc && !dry)
-		rc = finish_submit(c, answer);
-	else if (!rc && !ctx_show_json(c, answer))
-		show_dry_run(answer);
+	if (!rc)
+		rc = finish_new(c, answer, dry);
 	cJSON_Delete(answer);
 	cJSON_Delete(body);
 	free(path);
