@@ -62,13 +62,6 @@ int keep_entry_newer(const struct keep_entry *a, const struct keep_entry *b)
 	return a->at_us != b->at_us ? a->at_us > b->at_us : a->seq > b->seq;
 }
 
-void keep_index_done(struct keep_index *x, const struct keep_done *d)
-{
-	if (x->n_done == KEEP_DONE)
-		memmove(x->done, x->done + 1, --x->n_done * sizeof(*x->done));
-	x->done[x->n_done++] = *d;
-}
-
 /* Numbers above 2^53 are texts in JSON. */
 static void add_print(cJSON *o, const char *key, uint64_t print)
 {
@@ -140,15 +133,18 @@ static cJSON *done_json(const struct keep_done *d)
 	add_print(o, "name", d->name);
 	add_print(o, "family", d->family);
 	add_print(o, "print", d->print);
+	json_add_u64(o, "changed_us", d->changed_us);
 	return o;
 }
 
 static void done_from(const cJSON *o, struct keep_index *x)
 {
-	const struct keep_done d = {
-	    .name = get_print(o, "name"), .family = get_print(o, "family"), .print = get_print(o, "print")};
+	const struct keep_done d = {.name = get_print(o, "name"),
+	                            .family = get_print(o, "family"),
+	                            .print = get_print(o, "print"),
+	                            .changed_us = json_whole(o, "changed_us", 0)};
 
-	keep_index_done(x, &d);
+	keep_done_add(x->done, &x->n_done, &d);
 }
 
 int keep_index_save(const struct keep_index *x, const char *dir, struct err *e)

@@ -30,8 +30,7 @@ struct keep_index {
 	struct keep_entry *v;
 	size_t n;
 	uint64_t next_seq;
-	struct keep_done
-	    done[KEEP_DONE]; /* all that were held, the newest last, also those that have gone since */
+	struct keep_done done[KEEP_DONE]; /* all that were held, also those that have gone since */
 	size_t n_done;
 };
 
@@ -41,7 +40,6 @@ struct keep_entry *keep_index_add(struct keep_index *x); /* zeroed */
 struct keep_entry *keep_index_find(const struct keep_index *x, uint64_t seq);
 /* a was complete after b: numbers of places follow the order in which they were found. */
 int keep_entry_newer(const struct keep_entry *a, const struct keep_entry *b);
-void keep_index_done(struct keep_index *x, const struct keep_done *d);
 void keep_index_remove(struct keep_index *x, uint64_t seq);
 int keep_index_save(const struct keep_index *x, const char *dir, struct err *e);
 /* A missing one is empty. */

@@ -45,6 +45,7 @@ struct keep_watch {
 	struct keep_memory memory;
 	struct keep_moment moment;
 	int over; /* the moment before the last listing was after the end */
+	int full; /* the owner knows that it remembers no more of them */
 };
 
 /* ---- to the loop ------------------------------------------------------------------------------------ */
@@ -238,6 +239,19 @@ static void tell_cut(struct keep_watch *k)
 	tell_warning(k, "checkpoint entries", text);
 }
 
+/* Once: the job may go on so for weeks. */
+static void tell_full(struct keep_watch *k)
+{
+	cleanup_free char *text = xasprintf(
+	    "the job writes more than %u checkpoints or other files at a time: the agent does not see the "
+	    "others. Write files that are no checkpoints to another folder",
+	    KEEP_NAMES);
+
+	if (!k->full)
+		tell_warning(k, "checkpoint names in work", text);
+	k->full = 1;
+}
+
 /* Judging a large folder takes time: one look in twenty times what it takes. The end of the launch waits for
  * none. */
 static void rest_after(struct keep_watch *k, uint64_t spent_us)
@@ -265,6 +279,8 @@ static int judge_listing(struct keep_watch *k, const struct listing *l, uint64_t
 	spent_us = clock_boot_us(k->env->clock);
 	n = recognise(&k->memory, l, &k->moment, found, FOUND_MAX, look_us);
 	spent_us = clock_boot_us(k->env->clock) - spent_us;
+	if (k->memory.full)
+		tell_full(k);
 	if (secure_all(k, found, n, e) < 0)
 		return -1;
 	rest_after(k, spent_us);
@@ -426,7 +442,7 @@ struct keep_watch *keep_watch_start(const struct keep_watch_params *p, const str
 	for (size_t i = 0; i < p->known->n_done; i++)
 		keep_memory_done(&k->memory, &p->known->done[i]);
 	for (size_t i = 0; i < p->known->n; i++) {
-		struct keep_done d = keep_done_of(p->known->v[i].name, p->known->v[i].print);
+		struct keep_done d = keep_done_of(p->known->v[i].name, p->known->v[i].print, p->known->v[i].at_us);
 
 		keep_memory_done(&k->memory, &d);
 		k->known[k->n_known++] = p->known->v[i].seq;

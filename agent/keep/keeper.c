@@ -197,12 +197,12 @@ static void bound_held(struct keeper *k)
 
 static void on_held(struct keep_entry *en, void *arg)
 {
-	const struct keep_done d = keep_done_of(en->name, en->print);
+	const struct keep_done d = keep_done_of(en->name, en->print, en->at_us);
 	struct keeper *k = arg;
 
 	if (en->seq >= k->index.next_seq)
 		k->index.next_seq = en->seq + 1;
-	keep_index_done(&k->index, &d);
+	keep_done_add(k->index.done, &k->index.n_done, &d);
 	*keep_index_add(&k->index) = *en;
 	log_info("event=checkpoint launch=%s seq=%" PRIu64 " step=%" PRId64 " name=%s format=%s", k->key, en->seq,
 	         en->step, en->name, en->format);

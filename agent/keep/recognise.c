@@ -24,19 +24,35 @@ static uint64_t hash_of(const char *name, int numbers)
 	return h;
 }
 
-struct keep_done keep_done_of(const char *name, uint64_t print)
+struct keep_done keep_done_of(const char *name, uint64_t print, uint64_t changed_us)
 {
-	return (struct keep_done){.name = hash_of(name, 1), .family = hash_of(name, 0), .print = print};
+	return (struct keep_done){
+	    .name = hash_of(name, 1), .family = hash_of(name, 0), .print = print, .changed_us = changed_us};
 }
 
-static size_t count_done(const struct keep_memory *m)
+static size_t oldest_done(const struct keep_done *list, size_t n)
 {
-	return m->n_done < KEEP_DONE ? (size_t)m->n_done : KEEP_DONE;
+	size_t oldest = 0;
+
+	for (size_t i = 1; i < n; i++)
+		if (list[i].changed_us < list[oldest].changed_us)
+			oldest = i;
+	return oldest;
+}
+
+void keep_done_add(struct keep_done *list, size_t *n, const struct keep_done *d)
+{
+	if (*n == KEEP_DONE) {
+		size_t i = oldest_done(list, *n);
+
+		memmove(&list[i], &list[i + 1], (--*n - i) * sizeof(*list));
+	}
+	list[(*n)++] = *d;
 }
 
 static int was_done(const struct keep_memory *m, uint64_t print)
 {
-	for (size_t i = 0, n = count_done(m); i < n; i++)
+	for (size_t i = 0; i < m->n_done; i++)
 		if (m->done[i].print == print)
 			return 1;
 	return 0;
@@ -52,7 +68,7 @@ static int has_name(const struct keep_done *v, size_t n, uint64_t name)
 
 static int was_named(const struct keep_memory *m, uint64_t name)
 {
-	return has_name(m->done, count_done(m), name) || has_name(m->before, m->n_before, name);
+	return has_name(m->done, m->n_done, name) || has_name(m->before, m->n_before, name);
 }
 
 static int has_other(const struct keep_done *v, size_t n, const struct keep_done *d)
@@ -66,30 +82,34 @@ static int has_other(const struct keep_done *v, size_t n, const struct keep_done
 /* The number in the name is another one for each checkpoint. */
 static int counts_up(const struct keep_memory *m, const char *name)
 {
-	struct keep_done d = keep_done_of(name, 0);
+	struct keep_done d = keep_done_of(name, 0, 0);
 
-	for (size_t i = 0, n = count_done(m); i < n; i++)
+	for (size_t i = 0; i < m->n_done; i++)
 		if (m->done[i].family == d.family && m->done[i].again)
 			return 0;
-	return has_other(m->done, count_done(m), &d) || has_other(m->before, m->n_before, &d);
+	return has_other(m->done, m->n_done, &d) || has_other(m->before, m->n_before, &d);
+}
+
+static void forget_until(struct keep_memory *m, uint64_t changed_us)
+{
+	m->past_us = changed_us > m->past_us ? changed_us : m->past_us;
 }
 
 void keep_memory_done(struct keep_memory *m, const struct keep_done *d)
 {
-	struct keep_done *to = &m->done[m->n_done % KEEP_DONE];
-	int again;
+	struct keep_done one = *d;
 
 	if (was_done(m, d->print))
 		return;
-	again = was_named(m, d->name);
-	*to = *d;
-	to->again = again;
-	m->n_done++;
+	one.again = was_named(m, d->name);
+	keep_done_add(m->done, &m->n_done, &one);
+	if (m->n_done == KEEP_DONE)
+		forget_until(m, m->done[oldest_done(m->done, m->n_done)].changed_us);
 }
 
 static void remember_before(struct keep_memory *m, const char *name)
 {
-	struct keep_done d = keep_done_of(name, 0);
+	struct keep_done d = keep_done_of(name, 0, 0);
 
 	if (m->n_before < KEEP_NAMES && !has_name(m->before, m->n_before, d.name))
 		m->before[m->n_before++] = d;
@@ -100,15 +120,36 @@ static struct keep_seen *find_seen(struct keep_memory *m, const char *name)
 	for (size_t i = 0; i < m->n; i++)
 		if (strcmp(m->seen[i].name, name) == 0)
 			return &m->seen[i];
-	if (m->n >= KEEP_NAMES)
+	return NULL;
+}
+
+/* Makes room for another name: the oldest that was judged is not judged again. NULL: none of them was. */
+static struct keep_seen *evict_seen(struct keep_memory *m)
+{
+	struct keep_seen *oldest = NULL;
+
+	for (size_t i = 0; i < m->n; i++)
+		if (m->seen[i].done && !m->seen[i].fresh && (!oldest || m->seen[i].changed_us < oldest->changed_us))
+			oldest = &m->seen[i];
+	if (!oldest)
 		return NULL;
-	if (m->n == m->cap) {
+	forget_until(m, oldest->changed_us);
+	free(oldest->name);
+	return oldest;
+}
+
+static struct keep_seen *add_seen(struct keep_memory *m, const char *name)
+{
+	struct keep_seen *s;
+
+	if (m->n == m->cap && m->n < KEEP_NAMES) {
 		m->cap = m->cap ? 2 * m->cap : 16;
 		m->seen = xreallocarray(m->seen, m->cap, sizeof(*m->seen));
 	}
-	m->seen[m->n] =
-	    (struct keep_seen){.name = xstrdup(name), .times = was_named(m, hash_of(name, 1)) ? 1 : 0};
-	return &m->seen[m->n++];
+	s = m->n < KEEP_NAMES ? &m->seen[m->n++] : evict_seen(m);
+	if (s)
+		*s = (struct keep_seen){.name = xstrdup(name), .times = was_named(m, hash_of(name, 1)) ? 1 : 0};
+	return s;
 }
 
 static void forget_gone(struct keep_memory *m)
@@ -128,7 +169,7 @@ void keep_memory_again(struct keep_memory *m, const char *name, uint64_t print)
 {
 	struct keep_seen *s = find_seen(m, name);
 
-	for (size_t i = 0; i < KEEP_DONE; i++)
+	for (size_t i = 0; i < m->n_done; i++)
 		if (m->done[i].print == print)
 			m->done[i] = (struct keep_done){0};
 	if (!s || s->print != print)
@@ -267,6 +308,7 @@ static enum verdict judge_entry(struct finder *f, const struct convention *c, co
 static void remember_shape(struct finder *f, struct keep_seen *seen, const struct shape *s, uint64_t print)
 {
 	seen->alive = 1;
+	seen->changed_us = s->changed_us;
 	if (seen->print != print) {
 		seen->print = print;
 		seen->since_us = f->l->at_us;
@@ -322,9 +364,9 @@ static void add_found(struct finder *f, int ranks, const struct convention *c, c
 	size_t at = f->n;
 
 	choose_step(f, c, seen, s, &k);
-	seen->done = 1;
+	seen->done = seen->fresh = 1;
 	if (!torn) {
-		struct keep_done d = keep_done_of(seen->name, seen->print);
+		struct keep_done d = keep_done_of(seen->name, seen->print, seen->changed_us);
 
 		seen->times++;
 		keep_memory_done(f->m, &d);
@@ -341,10 +383,30 @@ static void add_found(struct finder *f, int ranks, const struct convention *c, c
 	f->out[at] = k;
 }
 
+/* Where all names are of this look, the next one follows at once: it may forget them. */
+static struct keep_seen *see_entry(struct finder *f, const char *path, const struct shape *s)
+{
+	struct keep_seen *seen = find_seen(f->m, path);
+	size_t fresh = 0;
+
+	if (seen || s->changed_us <= f->m->past_us)
+		return seen;
+	seen = add_seen(f->m, path);
+	if (seen)
+		return seen;
+	for (size_t i = 0; i < f->m->n; i++)
+		fresh += (size_t)f->m->seen[i].fresh;
+	if (fresh)
+		look_at(f, f->at->now_us);
+	else
+		f->m->full = 1;
+	return NULL;
+}
+
 static enum verdict look_shape(struct finder *f, const char *path, const struct convention *c,
                                const struct shape *s, uint64_t print, int ranks)
 {
-	struct keep_seen *seen = find_seen(f->m, path);
+	struct keep_seen *seen = see_entry(f, path, s);
 	enum verdict v;
 
 	if (!seen)
@@ -489,8 +551,9 @@ size_t recognise(struct keep_memory *m, const struct listing *l, const struct ke
 {
 	struct finder f = {.m = m, .l = l, .at = at, .out = out, .max = max};
 
+	m->full = 0;
 	for (size_t i = 0; i < m->n; i++)
-		m->seen[i].alive = 0;
+		m->seen[i].alive = m->seen[i].fresh = 0;
 	if (max)
 		look_folder(&f, 0, l->n, 0);
 	if (!l->cut)

@@ -60,23 +60,29 @@ struct keep_seen {
 	uint64_t print;     /* of its files */
 	uint64_t since_us;  /* this print was first seen */
 	uint64_t closed_us; /* first seen closed with this print; 0 it was open */
-	unsigned times;     /* different ones that were complete */
-	int done;           /* this print was judged */
-	int alive;          /* it was in the last listing */
+	uint64_t changed_us;
+	unsigned times; /* different ones that were complete */
+	int done;       /* this print was judged */
+	int alive;      /* it was in the last listing */
+	int fresh;      /* it was found in the last listing: a result names it */
 };
 
 /* One that was complete. Its name counts when its entry has gone, and when another agent goes on. */
 struct keep_done {
 	uint64_t name, family; /* hashes; family: of the name without its numbers */
 	uint64_t print;
+	uint64_t changed_us;
 	int again; /* its name was there before */
 };
 
 struct keep_memory { /* zeroed to begin with */
 	struct keep_seen *seen;
 	size_t n, cap;
-	struct keep_done done[KEEP_DONE]; /* a ring */
-	uint64_t n_done;
+	struct keep_done done[KEEP_DONE]; /* the oldest of too many is forgotten */
+	size_t n_done;
+	uint64_t
+	    past_us; /* the last change of the newest that was forgotten: what is as old is not judged again */
+	int full;    /* more than it remembers are being written: the others are not judged */
 	struct keep_done before[KEEP_NAMES]; /* what the launch began with */
 	size_t n_before;
 	uint32_t ranks[KEEP_RANKS]; /* most entries of ranks that were one checkpoint, by a hash of their name */
@@ -100,7 +106,9 @@ struct keep_found {
  * though nothing changes; 0 no need. */
 size_t recognise(struct keep_memory *m, const struct listing *l, const struct keep_moment *at,
                  struct keep_found *out, size_t max, uint64_t *look_us);
-struct keep_done keep_done_of(const char *name, uint64_t print);
+struct keep_done keep_done_of(const char *name, uint64_t print, uint64_t changed_us);
+/* Puts d into the list of *n; the one with the oldest change goes where there are KEEP_DONE. */
+void keep_done_add(struct keep_done *list, size_t *n, const struct keep_done *d);
 /* What an earlier agent found is not found again, and its name has no step when it is written again. */
 void keep_memory_done(struct keep_memory *m, const struct keep_done *d);
 /* Forgets that it was complete: it could not be held. */

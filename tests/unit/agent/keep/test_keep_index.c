@@ -8,7 +8,7 @@
 
 static void add(struct keep_index *x, uint64_t seq, const char *name, uint64_t at_us)
 {
-	const struct keep_done d = keep_done_of(name, 0xfedcba9876543210u + seq);
+	const struct keep_done d = keep_done_of(name, 0xfedcba9876543210u + seq, at_us);
 
 	*keep_index_add(x) = (struct keep_entry){.seq = seq,
 	                                         .step = (int64_t)seq,
@@ -18,7 +18,7 @@ static void add(struct keep_index *x, uint64_t seq, const char *name, uint64_t a
 	                                         .uri = xstrdup(""),
 	                                         .at_us = at_us,
 	                                         .print = d.print};
-	keep_index_done(x, &d);
+	keep_done_add(x->done, &x->n_done, &d);
 }
 
 static void test_next_agent(void)
@@ -34,11 +34,12 @@ static void test_next_agent(void)
 	ok(keep_index_load(got, tap_tmpdir(), &e) == 0, "and loaded");
 	is_int((long)got->n, 1, "it has what is held");
 	is_int((long)got->n_done, 2, "and what was");
-	ok(got->done[0].print == x->done[0].print && got->done[0].name == keep_done_of("ckpt-10.pt", 0).name,
+	ok(got->done[0].print == x->done[0].print && got->done[0].name == keep_done_of("ckpt-10.pt", 0, 0).name,
 	   "with print and name");
+	ok(got->done[0].changed_us == 10, "and its last change");
 	ok(got->done[0].family == got->done[1].family, "whose family is one");
 	for (unsigned i = 0; i < KEEP_DONE; i++)
-		keep_index_done(got, &x->done[1]);
+		keep_done_add(got->done, &got->n_done, &x->done[1]);
 	is_int((long)got->n_done, KEEP_DONE, "the oldest of too many goes");
 	ok(got->done[0].print == x->done[1].print, "and no other one");
 	ok(keep_index_save(got, tap_tmpdir(), &e) == 0, "a full one is saved");

@@ -688,7 +688,7 @@ static void test_many(void)
 	look(&f);
 	is_str(first(&f), "step-6.pt plain 6 name", "one that could not be held is found again");
 	keep_memory_fini(&f.m);
-	d = keep_done_of("step-6.pt", print);
+	d = keep_done_of("step-6.pt", print, f.at.now_us);
 	keep_memory_done(&f.m, &d);
 	quiet(&f);
 	is_int((long)f.n, 5, "what an earlier agent held is not found again");
