@@ -77,9 +77,10 @@ static const struct {
      "at: when it was complete; save_s: how long the program wrote it; loss: the last one up to that step; "
      "digest: of its part, or of the digests of its parts; shards: parts that the program names, 0: it "
      "says nothing; set_aside: a rollback left it behind; step_by: hearth.json, table, name or metric"},
-    {"CheckpointPlace", "node:s? uri:s? state:s",
+    {"CheckpointPlace", "node:s? uri:s? state:s node_rank:i name:s digest:s",
      "a copy on a node, or outside: file:// folder, blob:DIGEST in hearthd's store; state: copying, "
-     "verified, torn, gone"},
+     "verified, torn, gone; node_rank: of the node that wrote this part; name: of the file or folder that "
+     "the program wrote; digest: of this part"},
     {"CheckpointChange", "step:i pinned:b", NULL},
     {"Stop", "grace_s:i?", NULL},
     {"Requeue", "from_start:b? from_step:i?",

@@ -274,3 +274,60 @@ int bundle_copy(const char *uri, const char *dir, struct err *e)
 		return err_wrap(e, "it is at %s on the cluster's nodes", uri);
 	return 0;
 }
+
+static int check_digest(const char *dir, const char *digest, const char *uri, struct err *e)
+{
+	char *manifest = NULL, real[HASH_HEX_SIZE];
+	struct tree_stats st;
+	uint64_t special;
+	size_t n;
+
+	if (tree_scan(dir, NULL, NULL, NULL, NULL, &manifest, &n, real, &st, &special, e) < 0)
+		return -1;
+	free(manifest);
+	if (strcmp(real, digest) == 0)
+		return 0;
+	return err_set(e, ERR_IO, "the copy at %s does not match the digest that hearthd has of it (%.12s)", uri,
+	               digest);
+}
+
+struct mover {
+	const char *from, *to;
+	struct err *e;
+};
+
+static int move_entry(const char *name, void *arg)
+{
+	const struct mover *m = arg;
+	char *from = xasprintf("%s/%s", m->from, name), *to = xasprintf("%s/%s", m->to, name);
+	int rc = 0;
+
+	if (access(to, F_OK) == 0)
+		rc = err_set(m->e, ERR_CONFLICT, "%s exists; choose another directory, or remove it first", to);
+	else if (rename(from, to) < 0)
+		rc = err_sys(m->e, errno, "%s", to);
+	free(from);
+	free(to);
+	return rc;
+}
+
+/* Through a private folder: a copy that is damaged or cut off leaves nothing. */
+int bundle_copy_checked(const char *uri, const char *digest, const char *dir, struct err *e)
+{
+	char *spool = xasprintf("%s/.hearth-get-XXXXXX", dir);
+	struct mover m = {spool, dir, e};
+	int rc = fs_mkdir_p(dir, 0755, e);
+
+	if (rc == 0 && !mkdtemp(spool)) {
+		rc = err_sys(e, errno, "%s", spool);
+	} else if (rc == 0) {
+		rc = bundle_copy(uri, spool, e);
+		if (rc == 0)
+			rc = check_digest(spool, digest, uri, e);
+		if (rc == 0)
+			rc = fs_each(spool, move_entry, &m, e);
+		fs_rm_rf(spool, NULL);
+	}
+	free(spool);
+	return rc;
+}

@@ -18,8 +18,9 @@ int bundle_upload(struct client *c, const char *dir, char digest[HASH_HEX_SIZE],
 /* Downloads a tree by its manifest's digest into dir, and makes dir if it is missing. Existing files stay
  * unless the tree has the same path. query authorises the blobs: "job=17&kind=model". */
 int bundle_download(struct client *c, const char *digest, const char *query, const char *dir, struct err *e);
-/* Copies from the file:// folder of an output or a checkpoint, which this machine may share with the nodes.
- */
+/* Copies from the file:// folder of an output, which this machine may share with the nodes. */
 int bundle_copy(const char *uri, const char *dir, struct err *e);
+/* The same of a checkpoint, whose copy must have this digest (tree.h); else nothing stays. */
+int bundle_copy_checked(const char *uri, const char *digest, const char *dir, struct err *e);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * cmd_checkpoints: lists the checkpoints of a job, pins them, and fetches one.
+ * cmd_checkpoints: lists the checkpoints of a job, and pins them.
  */
 #include "jobctl/verbs/checkpoints.h"
 
@@ -10,14 +10,10 @@
 #include "common/base/strutil.h"
 #include "common/base/text.h"
 #include "common/base/xalloc.h"
-#include "common/os/fsutil.h"
-#include "jobctl/client/bundle.h"
 #include "jobctl/client/job.h"
 #include "jobctl/client/ref.h"
 #include "jobctl/show/print.h"
 #include "jobctl/verbs/verbs.h"
-
-#define STORED "blob:"
 
 static int is_true(const cJSON *o, const char *key)
 {
@@ -56,7 +52,7 @@ static void add_places(const cJSON *k, struct text *out)
 	cJSON_ArrayForEach (p, jget(k, "places")) {
 		const char *uri = jtext(p, "uri");
 
-		if (uri && strncmp(uri, STORED, strlen(STORED)) == 0)
+		if (uri && strncmp(uri, CHECKPOINT_STORED, strlen(CHECKPOINT_STORED)) == 0)
 			uri = "hearthd";
 		text_join(out, ", ", "%.200s", uri ? uri : print_member(p, "node"));
 	}
@@ -92,7 +88,7 @@ static void print_list(const cJSON *list)
 	table_destroy(t);
 }
 
-static cJSON *get_list(struct ctx *c, uint64_t job)
+cJSON *checkpoint_list(struct ctx *c, uint64_t job)
 {
 	char *path = xasprintf("/jobs/%" PRIu64 "/checkpoints", job);
 	cJSON *answer = NULL;
@@ -134,99 +130,13 @@ static int exec_checkpoints(struct ctx *c)
 			return -1;
 		return set_pin(c, job, step, pin);
 	}
-	answer = get_list(c, job);
+	answer = checkpoint_list(c, job);
 	if (!answer)
 		return -1;
 	if (!ctx_show_json(c, answer))
 		print_list(jget(answer, "checkpoints"));
 	cJSON_Delete(answer);
 	return 0;
-}
-
-/* ---- get JOB checkpoint --step N ----------------------------------------------------------------- */
-
-/* Returns the newest complete checkpoint of the step, with a copy outside of its nodes; NULL none. */
-static const cJSON *find_step(const cJSON *list, double step)
-{
-	const cJSON *k, *best = NULL;
-
-	cJSON_ArrayForEach (k, list)
-		if (cJSON_IsNumber(jget(k, "step")) && print_number(k, "step") == step && is_true(k, "complete"))
-			best = k;
-	return best;
-}
-
-static void list_steps(const cJSON *list, struct text *out)
-{
-	const cJSON *k;
-
-	cJSON_ArrayForEach (k, list)
-		if (cJSON_IsNumber(jget(k, "step")) && is_true(k, "complete"))
-			text_join(out, ", ", "%.0f", print_number(k, "step"));
-}
-
-static int get_place(struct ctx *c, uint64_t job, const char *uri, const char *dir)
-{
-	char *query;
-	int rc;
-
-	if (strncmp(uri, STORED, strlen(STORED)) == 0) {
-		query = xasprintf("job=%" PRIu64 "&kind=checkpoint", job);
-		rc = bundle_download(c->client, uri + strlen(STORED), query, dir, &c->err);
-		free(query);
-		return rc;
-	}
-	return bundle_copy(uri, dir, &c->err);
-}
-
-static int get_places(struct ctx *c, uint64_t job, const cJSON *k, const char *dir)
-{
-	const cJSON *p;
-	unsigned n = 0, at = 0;
-	int rc = 0;
-
-	cJSON_ArrayForEach (p, jget(k, "places"))
-		n += jtext(p, "uri") != NULL;
-	cJSON_ArrayForEach (p, jget(k, "places")) {
-		char *to;
-
-		if (rc || !jtext(p, "uri"))
-			continue;
-		at++;
-		to = n > 1 ? xasprintf("%s/algo-%u", dir, at) : xstrdup(dir);
-		rc = get_place(c, job, jtext(p, "uri"), to);
-		free(to);
-	}
-	if (!n)
-		return ctx_fail(c, ERR_UNAVAILABLE,
-		                "the checkpoint of step %.0f is only on its nodes so far; try again when "
-		                "jobctl checkpoints shows it as verified",
-		                print_number(k, "step"));
-	return rc;
-}
-
-int checkpoint_fetch(struct ctx *c, uint64_t job, const char *ref, const char *dir)
-{
-	uint64_t step = 0;
-	cJSON *answer;
-	const cJSON *k;
-	TEXT(steps);
-	int rc;
-
-	if (args_u64(&c->args, "step", 0, UINT64_C(1) << 53, &step, &c->err))
-		return -1;
-	answer = get_list(c, job);
-	if (!answer)
-		return -1;
-	k = find_step(jget(answer, "checkpoints"), (double)step);
-	list_steps(jget(answer, "checkpoints"), &steps);
-	if (k)
-		rc = get_places(c, job, k, dir);
-	else
-		rc = ctx_fail(c, ERR_NOT_FOUND, "job %s has no complete checkpoint of step %" PRIu64 "%s%s", ref,
-		              step, text_is_empty(&steps) ? "" : "; it has ", steps.at);
-	cJSON_Delete(answer);
-	return rc;
 }
 
 static const struct arg_opt checkpoints_opts[] = {

@@ -105,17 +105,21 @@ static void listing_fini(struct listing *l)
 	free(l->parts);
 }
 
-static void add_place(cJSON *places, const char *kind, const char *where, const char *state)
+static void add_place(cJSON *places, const char *kind, const char *where, const char *name,
+                      const struct checkpoint_part_row *p)
 {
 	cJSON *o = cJSON_CreateObject();
 
 	json_add_str(o, kind, where);
-	json_add_str(o, "state", state);
+	json_add_str(o, "state", p->state);
+	json_add_u64(o, "node_rank", p->node_rank);
+	json_add_str(o, "name", name ? name : "");
+	json_add_str(o, "digest", p->digest ? p->digest : "");
 	cJSON_AddItemToArray(places, o);
 }
 
 /* A verified part is outside of its node, and may be on it, too. */
-static void add_places(cJSON *places, const struct checkpoint_part_row *p)
+static void add_places(cJSON *places, const char *name, const struct checkpoint_part_row *p)
 {
 	const char *uri = p->uri ? p->uri : "", *digest = p->digest ? p->digest : "";
 	int outside = *uri && p->state && strcmp(p->state, "verified") == 0;
@@ -123,13 +127,13 @@ static void add_places(cJSON *places, const struct checkpoint_part_row *p)
 	if (outside && strcmp(uri, STORED) == 0) {
 		char *stored = xasprintf(STORED "%s", digest);
 
-		add_place(places, "uri", stored, p->state);
+		add_place(places, "uri", stored, name, p);
 		free(stored);
 	} else if (outside) {
-		add_place(places, "uri", uri, p->state);
+		add_place(places, "uri", uri, name, p);
 	}
 	if (p->held || !outside)
-		add_place(places, "node", p->node, p->state);
+		add_place(places, "node", p->node, name, p);
 }
 
 /* The digest of one part, or that of all digests in their order. */
@@ -157,7 +161,7 @@ static cJSON *entry_json(const struct checkpoint_row *c, const struct checkpoint
 
 	for (size_t i = 0; i < n; i++) {
 		size += p[i].size_bytes;
-		add_places(places, &p[i]);
+		add_places(places, c->name, &p[i]);
 	}
 	cJSON_AddItemToObject(o, "step", c->step < 0 ? cJSON_CreateNull() : cJSON_CreateNumber((double)c->step));
 	json_add_time(o, "at", c->at_us);

@@ -14,7 +14,8 @@
 	"{\"name\": \"two\", \"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"resources\": "               \
 	"{\"instances\": 2, \"gpus_per_instance\": 1}}"
 
-static const char digest[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+#define DIGEST "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+static const char digest[] = DIGEST;
 
 struct report {
 	uint32_t attempt, shards;
@@ -124,6 +125,8 @@ static void loss(struct world *w, uint64_t id, int64_t step, double value)
 	free(m.ranks.v);
 }
 
+#define OF_PART(rank) ",\"node_rank\":" rank ",\"name\":\"step-10\",\"digest\":\"" DIGEST "\""
+
 static void test_record(void)
 {
 	uint64_t id;
@@ -151,9 +154,12 @@ static void test_record(void)
 	       "[{\"step\":10,\"at\":\"2027-01-15T08:00:00.000000Z\",\"attempt\":1,\"save_s\":1.5,\"loss\":0.75,"
 	       "\"size_bytes\":150,\"digest\":"
 	       "\"b320e85978db05134003a2914eebddd8d3b8726818f2e2c679e1898c721562a9\",\"shards\":2,\"places\":["
-	       "{\"uri\":\"file:///share/7\",\"state\":\"verified\"},{\"node\":\"a\",\"state\":\"verified\"},"
-	       "{\"node\":\"b\",\"state\":\"copying\"}],\"complete\":true,\"pinned\":false,\"set_aside\":false,"
-	       "\"step_by\":\"name\"}]",
+	       "{\"uri\":\"file:///share/7\",\"state\":\"verified\"" OF_PART(
+	           "0") "},{\"node\":\"a\","
+	                "\"state\":\"verified\"" OF_PART("0") "},{\"node\":\"b\",\"state\":\"copying\"" OF_PART(
+	                    "1") "}],"
+	                         "\"complete\":true,\"pinned\":false,\"set_aside\":false,"
+	                         "\"step_by\":\"name\"}]",
 	       "the list has the entry, with the last loss up to its step");
 	free(text);
 	is_int(count_events(w, id, "checkpoint"), 3, "each state of a part has an event");
