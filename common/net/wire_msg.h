@@ -141,6 +141,9 @@ enum reason_class { REASON_CLASSES(S) N_REASON_CLASS };
 /* What became of a PREFETCH. code: enum err_code, 0 all trees are in the cache. bytes: fetched from hearthd. Nobody acknowledges it. */
 #define WM_PREFETCHED_F(F) F(U64, job) F(U32, attempt) F(U32, code) F(U64, bytes) F(STR, text)
 
+/* This node leaves a pool as suspect: what is left on it after a job. pool 0: the pool that the job would leave here. */
+#define WM_POOL_BAD_F(F) F(U64, pool) F(U64, job) F(STR, text)
+
 /* ---- control: controller -> agent ----------------------------------------------------------------- */
 /* peers: "name address:port" of all known agents, for the lease question; empty = unchanged since the last */
 #define WM_BEAT_ACK_F(F) F(U64, seq) F(U32, lease_ms) F(U64, real_us) F(STRV, peers) F(U8, peers_changed) F(U64, peers_gen)
@@ -153,13 +156,15 @@ enum reason_class { REASON_CLASSES(S) N_REASON_CLASS };
  * parts that this node gets, and resume_from is the first of them, for agents of version 2. resume_local: launch whose copy on this node may be
  * used, "" none.
  * gang: a WM_GANG, last so that connections can send it without a copy.
+ * pool: warm pool that the job uses here, 0 none. pool_keep 1: the job may leave a pool, or give its pool back.
  * account: the Unix account that runs it. gpus: indexes on this node. cpu_ids: CPUs of this node held by the job (empty = not pinned). */
 #define WM_PREPARE_F(F)                                                                                                            \
 	F(U64, job) F(U32, attempt) F(U64, epoch) F(STR, launch_id) F(STR, token) F(STR, account) F(STR, job_name)           \
 	F(U32, node_rank) F(U32V, gpus) F(U32V, cpu_ids)                                                                               \
 	F(U64, memory_bytes) F(U64, disk_bytes) F(U32, master_port) F(U32, port_lo) F(U32, port_hi) F(STR, bundle_digest) F(STR, resume_from) F(I64, resume_step) F(STR, skip_steps)   \
 	F(STR, url) F(STR, job_token) F(U32, grace_ms) F(U32, prepare_timeout_ms) F(STR, checkpoint_uri, 3) F(STR, resume_name, 3)  \
-	F(STR, resume_local, 3) F(STRV, resume_digests, 3) F(STRV, resume_uris, 3) F(SHARED, gang)
+	F(STR, resume_local, 3) F(STRV, resume_digests, 3) F(STRV, resume_uris, 3) F(U64, pool, 3)      \
+	F(U8, pool_keep, 3) F(SHARED, gang)
 #define WM_LAUNCH_GO_F(F) F(U64, job) F(U32, attempt) F(U64, epoch)
 #define WM_ORTED_START_F(F) F(U64, job) F(U32, attempt) F(U64, epoch) F(STR, rsh_id) F(STRV, argv)
 /* state: enum proc_state of that orted */
@@ -191,6 +196,11 @@ enum reason_class { REASON_CLASSES(S) N_REASON_CLASS };
  * more. Answered by PREFETCHED, or not at all. */
 #define PREFETCH_TREES 64 /* in one order */
 #define WM_PREFETCH_F(F) F(U64, job) F(U32, attempt) F(U8, urgent) F(STRV, trees)
+
+/* All warm pools with a part on this node, one entry each: the list replaces the one before. jobs: that made or last used it, whose cache folder becomes
+ * the pool's. until_us: its end by hearthd's wall clock, 0 while a job uses it. */
+#define POOLS_MAX 4096 /* on one node */
+#define WM_POOLS_F(F) F(U64V, pools) F(U64V, jobs) F(U64V, until_us)
 
 /* ---- bulk: agent -> controller ----------------------------------------------------------------- */
 /* stream: "rank-N", "mpirun", "setup-algo-K", "system-algo-K". offset: of data[0] in the stream. A gap (offset > known) is stored as a gap with a visible
@@ -261,6 +271,7 @@ enum reason_class { REASON_CLASSES(S) N_REASON_CLASS };
 	M(27, FAILURE_LINE, failure_line, WIRE_FROM_AGENT, WIRE_CONTROL, 3)                \
 	M(28, NODE_SEEN, node_seen, WIRE_FROM_AGENT, WIRE_CONTROL, 3)                      \
 	M(29, PREFETCHED, prefetched, WIRE_FROM_AGENT, WIRE_CONTROL, 3)                    \
+	M(30, POOL_BAD, pool_bad, WIRE_FROM_AGENT, WIRE_CONTROL, 3)                        \
 	M(40, BEAT_ACK, beat_ack, WIRE_FROM_CTL, WIRE_CONTROL, WIRE_EVER)                  \
 	M(41, ACK, ack, WIRE_FROM_CTL, WIRE_CONTROL, 2)                                    \
 	M(42, PREPARE, prepare, WIRE_FROM_CTL, WIRE_CONTROL, 2)                            \
@@ -276,6 +287,7 @@ enum reason_class { REASON_CLASSES(S) N_REASON_CLASS };
 	M(52, FAILURE_PATTERNS, failure_patterns, WIRE_FROM_CTL, WIRE_CONTROL, 3)          \
 	M(53, NODE_ASK, node_ask, WIRE_FROM_CTL, WIRE_CONTROL, 3)                          \
 	M(54, PREFETCH, prefetch, WIRE_FROM_CTL, WIRE_CONTROL, 3)                          \
+	M(55, POOLS, pools, WIRE_FROM_CTL, WIRE_CONTROL, 3)                                \
 	M(64, LOG_DATA, log_data, WIRE_FROM_AGENT, WIRE_BULK, 2)                           \
 	M(65, METRICS, metrics, WIRE_FROM_AGENT, WIRE_BULK, 2)                             \
 	M(66, BLOB_GET, blob_get, WIRE_FROM_AGENT, WIRE_BULK, 2)                           \
