@@ -5,8 +5,9 @@
  *         the rank name of several (listing_rank_name), 3: most bytes
  *         -> v: 1 bytes, 2 files, 3 print in its place. ERR_CONFLICT: the entry has changed meanwhile
  *
- * Links of the same folder that name the entry are held with it: a program that finds its newest checkpoint
- * by such a link finds it after a restore.
+ * An entry with a link that leaves it, or with something else than files, folders and links, is refused: its
+ * copies would lack that file. Links of the same folder that name the entry are held with it: a program that
+ * finds its newest checkpoint by such a link finds it after a restore.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -24,6 +25,7 @@
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"
 #include "common/os/fsutil.h"
+#include "common/tree/tree.h"
 
 #define LINKS_MAX    16
 #define FREE_PART    20 /* one in so many bytes of the disk stays free */
@@ -77,13 +79,31 @@ static int each_name(int folder, int (*fn)(int folder, const char *name, void *a
 struct printing {
 	struct server *s;
 	const char *entry;
-	uint64_t print, bytes, items;
+	uint64_t print, items;
+	struct server_size *size;
 };
 
-static void count_bytes(const struct listing *l, uint64_t *bytes)
+/* The others of the folder may go with their own checkpoint, so a link to one of them leaves this one, too.
+ */
+static char *describe_odd(const struct listing *l, const struct listing_item *it)
 {
-	for (size_t i = 0; bytes && i < l->n; i++)
-		*bytes += l->items[i].type == 'f' ? l->items[i].size : 0;
+	size_t root = strlen(l->items[0].path);
+	const char *path = str_valid_utf8(it->path, strlen(it->path)) ? it->path : "an entry of it";
+
+	if (it->type == 's')
+		return xasprintf("%s is a FIFO, socket or device", path);
+	if (it->type == 'l' && (!it->text || it == l->items || !tree_link_ok(it->path + root + 1, it->text)))
+		return xasprintf("the link %s leaves the checkpoint; put the file itself there", path);
+	return NULL;
+}
+
+static void add_size(const struct listing *l, struct server_size *size)
+{
+	for (size_t i = 0; size && i < l->n; i++) {
+		size->bytes += l->items[i].type == 'f' ? l->items[i].size : 0;
+		if (!size->odd)
+			size->odd = describe_odd(l, &l->items[i]);
+	}
 }
 
 static int print_member(int folder, const char *name, void *arg)
@@ -98,30 +118,29 @@ static int print_member(int folder, const char *name, void *arg)
 	if (rc == 0) {
 		p->print += listing_part_print(&l, 0);
 		p->items += l.n;
-		count_bytes(&l, &p->bytes);
+		add_size(&l, p->size);
 	}
 	rc = rc < 0 && l.n ? 1 : 0; /* one that has gone since is missing in the print */
 	listing_fini(&l);
 	return rc || p->items > LISTING_ITEMS;
 }
 
-int server_print(struct server *s, int at, const char *entry, int ranks, uint64_t *print, uint64_t *bytes)
+int server_print(struct server *s, int at, const char *entry, int ranks, uint64_t *print,
+                 struct server_size *size)
 {
-	struct printing p = {.s = s, .entry = entry};
+	struct printing p = {.s = s, .entry = entry, .size = size};
 	struct listing l = {0};
 	int rc;
 
 	if (ranks) {
 		rc = each_name(at, print_member, &p);
 		*print = p.print;
-		if (bytes)
-			*bytes = p.bytes;
 		return rc == 0 && p.items ? 0 : rc > 0 ? 1 : -1;
 	}
 	rc = server_list_entry(s, at, entry, &l);
 	if (rc == 0) {
 		*print = listing_print(&l, 0);
-		count_bytes(&l, bytes);
+		add_size(&l, size);
 	} else {
 		rc = l.n ? 1 : -1;
 	}
@@ -206,21 +225,12 @@ static int hold_name(int folder, const char *name, void *arg)
 	return 0;
 }
 
-/* 0: it has changed or is too large, and why. */
-static int check_entry(struct server *s, const struct files_msg *m, int folder, const char *name,
-                       struct err *e)
+static int check_room(const struct server *s, const struct files_msg *m, uint64_t bytes, struct err *e)
 {
-	uint64_t print = 0, bytes = 0, most = m->v[3];
-	int rc = server_print(s, folder, name, m->v[2] != 0, &print, &bytes);
+	uint64_t most = m->v[3];
 	struct statvfs fs;
 	char a[32], b[32];
 
-	if (rc > 0)
-		return err_set(e, ERR_LIMIT, "it has more than %u files", LISTING_ITEMS);
-	if (rc < 0)
-		return err_set(e, ERR_NOT_FOUND, "%s is gone", name);
-	if (print != m->v[0])
-		return err_set(e, ERR_CONFLICT, "%s has changed", name);
 	if (most && bytes > most)
 		return err_set(e, ERR_LIMIT,
 		               "it has %s, and this node may hold %s for this job (hearth-agent --held-limit)",
@@ -231,6 +241,26 @@ static int check_entry(struct server *s, const struct files_msg *m, int folder, 
 		               str_size(bytes, a, sizeof(a)),
 		               str_size((uint64_t)fs.f_bavail * fs.f_frsize, b, sizeof(b)));
 	return 0;
+}
+
+/* -1: it has changed, is too large, or would not be whole, and why. */
+static int check_entry(struct server *s, const struct files_msg *m, int folder, const char *name,
+                       struct err *e)
+{
+	struct server_size size = {0};
+	uint64_t print = 0;
+	int rc = server_print(s, folder, name, m->v[2] != 0, &print, &size);
+	cleanup_free char *odd = size.odd;
+
+	if (rc > 0)
+		return err_set(e, ERR_LIMIT, "it has more than %u files", LISTING_ITEMS);
+	if (rc < 0)
+		return err_set(e, ERR_NOT_FOUND, "%s is gone", name);
+	if (print != m->v[0])
+		return err_set(e, ERR_CONFLICT, "%s has changed", name);
+	if (odd)
+		return err_set(e, ERR_INVALID, "%s", odd);
+	return check_room(s, m, size.bytes, e);
 }
 
 static int copy_entry(struct server *s, const struct files_msg *m, int folder, struct holding *h,

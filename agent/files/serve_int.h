@@ -53,9 +53,15 @@ int serve_hold(struct server *s, const struct files_msg *m, struct files_msg *re
 int serve_check(struct server *s, const struct files_msg *m, struct files_msg *reply, struct err *e);
 int server_is_name(const char *name); /* without "/", ".", ".." */
 int server_drop_held(struct server *s, const char *place, struct err *e);
-/* The print of an entry of the open folder `at`, and its bytes (NULL: not asked). ranks: `entry` is a rank
- * name. 1: it has too many files; -1: it has gone. */
-int server_print(struct server *s, int at, const char *entry, int ranks, uint64_t *print, uint64_t *bytes);
+struct server_size {
+	uint64_t bytes;
+	char *odd; /* why a copy would lack a part of it: a link to another place, a FIFO; malloc'ed, NULL no
+	              reason */
+};
+/* The print of an entry of the open folder `at`, and what is in it (NULL: not asked). ranks: `entry` is a
+ * rank name. 1: it has too many files; -1: it has gone. */
+int server_print(struct server *s, int at, const char *entry, int ranks, uint64_t *print,
+                 struct server_size *size);
 
 /* serve_keep.c */
 int serve_keep(struct server *s, const struct files_msg *m, struct files_msg *reply, struct err *e);

@@ -49,6 +49,11 @@ int tree_scan_open(int root, const char *shown, tree_skip_fn skip, void *skip_ar
                    void *chunk_arg, char **manifest, size_t *manifest_n, char digest[HASH_HEX_SIZE],
                    struct tree_stats *st, uint64_t *special, struct err *e);
 
+/* 1 when a link at path with that target stays in the tree, whatever other such links there are: relative,
+ * ".." only in front, and not above the root. "b/../c" is refused: if b is a link, its ".." is somewhere else
+ * than the text says. */
+int tree_link_ok(const char *path, const char *target);
+
 struct tree_entry {
 	char type; /* 'd', 'l', 'f' */
 	unsigned mode;

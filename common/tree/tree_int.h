@@ -16,9 +16,4 @@ struct tree_set *tree_set_create(void);
 int tree_set_add(struct tree_set *s, const char *key, size_t n); /* 1 added, 0 was there */
 void tree_set_destroy(struct tree_set *s);
 
-/* 1 when a link at path with that target stays in the tree, whatever other such links there are: relative,
- * ".." only in front, and not above the root. "b/../c" is refused: if b is a link, its ".." is somewhere else
- * than the text says. */
-int tree_link_ok(const char *path, const char *target);
-
 #endif

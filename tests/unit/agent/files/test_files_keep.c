@@ -216,6 +216,50 @@ static void test_bounds(void)
 	ok(files_digest(f, "12", &d, &e) == 0, "and has a digest");
 }
 
+static void make_link(const char *target, const char *name)
+{
+	cleanup_free char *path = in_tmp(name);
+
+	unlink(path);
+	if (symlink(target, path) < 0)
+		tap_bail("%s", strerror(errno));
+}
+
+static const char *hold_linked(void)
+{
+	look();
+	return hold((struct files_hold){.entry = "checkpoint-500", .place = "14"});
+}
+
+/* A copy of it would lack that file, and count as whole. */
+static void test_outside(void)
+{
+	cleanup_free char *fifo = in_tmp("ml/checkpoints/checkpoint-500/pipe"), *rest = NULL;
+
+	put("ml/checkpoints/base.pt", "base");
+	put("ml/checkpoints/checkpoint-500/part/model.pt", "model");
+	make_link("part/model.pt", "ml/checkpoints/checkpoint-500/model.pt");
+	make_link("../model.pt", "ml/checkpoints/checkpoint-500/part/again.pt");
+	is_str(hold_linked(), "", "links inside of a checkpoint are held with it");
+	make_link("/scratch/base.pt", "ml/checkpoints/checkpoint-500/base.pt");
+	like(hold_linked(), "checkpoint-500/base.pt leaves the checkpoint",
+	     "one with a link to another place is not, and why");
+	make_link("../base.pt", "ml/checkpoints/checkpoint-500/base.pt");
+	like(hold_linked(), "checkpoint-500/base.pt leaves the checkpoint",
+	     "one with a link to its neighbour is not, either");
+	make_link("../../checkpoint-500/model.pt", "ml/checkpoints/checkpoint-500/part/again.pt");
+	make_link("part/model.pt", "ml/checkpoints/checkpoint-500/base.pt");
+	like(hold_linked(), "again.pt leaves the checkpoint", "deeper");
+	make_link("../model.pt", "ml/checkpoints/checkpoint-500/part/again.pt");
+	if (mkfifo(fifo, 0644) < 0)
+		tap_bail("%s", strerror(errno));
+	like(hold_linked(), "checkpoint-500/pipe is a FIFO", "one with a FIFO is not, either");
+	rest = get("held/14/checkpoint-500/model.pt");
+	like(rest, "No such file", "nothing of it stays behind");
+	unlink(fifo);
+	is_str(hold_linked(), "", "without it, it is held");
+}
+
 static void test_many(void)
 {
 	cleanup_free char *first = in_tmp("ml/checkpoints/many-8/first");
@@ -326,6 +370,7 @@ int main(void)
 	test_left();
 	test_ranks();
 	test_bounds();
+	test_outside();
 	test_check();
 	test_copy();
 	test_many();
