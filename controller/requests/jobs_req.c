@@ -230,6 +230,10 @@ void req_requeue(struct core *c, struct request *rq)
 		reply_fail(c, rq, ERR_CONFLICT, "job %s is being stopped; %s", ref, advice.at);
 		return;
 	}
+	if (begins_check(c, j, asked, &e) < 0) { /* before anything of a running job ends */
+		reply_err(c, rq, &e);
+		return;
+	}
 	if (j->r.wanted != WANT_REQUEUE || (*asked && strcmp(asked, j->r.begins ? j->r.begins : "") != 0)) {
 		cJSON *d = event_by(c, rq, "requeued");
 

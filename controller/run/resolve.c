@@ -375,40 +375,73 @@ static void take_back(struct core *c, struct cjob *j, const struct ckpt *k)
 		checkpoint_set_aside(c, j, k->number, 0, "its step was asked for");
 }
 
-int begins_settle(struct core *c, struct cjob *j, const char *asked, char **out, struct err *e)
+/* Finds the checkpoint of that step in the job's list, or else the attempt whose folder holds it. */
+static int find_asked(struct core *c, struct cjob *j, int64_t step, const struct ckpt **k, uint32_t *attempt,
+                      struct err *e)
 {
 	const struct ckpt_nodes any = {NULL, 0};
-	const struct ckpt *k;
 	struct left l = {0};
 	char ref[REC_REF_SIZE];
-	uint32_t attempt;
-	int64_t at;
-	uint64_t step;
 	TEXT(why);
+
+	*k = listed(&j->r, step, &any, &why);
+	if (*k) {
+		*attempt = (*k)->attempt;
+		return 0;
+	}
+	if (find_step(c, &j->r, step, &l, e) < 0) {
+		if (!text_is_empty(&why))
+			err_set(e, ERR_CONFLICT, "the checkpoint of step %" PRId64 " cannot be used: %.800s", step,
+			        why.at);
+		return err_wrap(e, "job %s", rec_ref(&j->r, ref));
+	}
+	*attempt = l.attempt;
+	left_fini(&l);
+	return 0;
+}
+
+/* "step:6" -> 6 */
+static int parse_step(const char *asked, int64_t *step)
+{
+	uint64_t v;
+
+	if (strncmp(asked, "step:", 5) != 0 || str_parse_u64(asked + 5, &v) < 0 || v > INT64_MAX)
+		return -1;
+	*step = (int64_t)v;
+	return 0;
+}
+
+int begins_check(struct core *c, struct cjob *j, const char *asked, struct err *e)
+{
+	const struct ckpt *k;
+	uint32_t attempt;
+	int64_t step;
+
+	if (parse_step(asked, &step) < 0 || FAULT("mistake.no_hold"))
+		return 0;
+	return find_asked(c, j, step, &k, &attempt, e);
+}
+
+int begins_settle(struct core *c, struct cjob *j, const char *asked, char **out, struct err *e)
+{
+	const struct ckpt *k;
+	uint32_t attempt;
+	int64_t step;
 
 	*out = NULL;
 	if (!asked || FAULT("mistake.no_choice"))
 		return go_on(c, j, out, e);
-	if (begins_parse(asked, &attempt, &at) == 0) { /* settled before a new hearthd looks for nodes again */
+	if (begins_parse(asked, &attempt, &step) == 0) { /* settled before a new hearthd looks for nodes again */
 		*out = xstrdup(asked);
 		return 0;
 	}
-	if (strncmp(asked, "step:", 5) != 0 || str_parse_u64(asked + 5, &step) < 0 || step > INT64_MAX)
+	if (parse_step(asked, &step) < 0)
 		return 0; /* from the start */
-	k = listed(&j->r, (int64_t)step, &any, &why);
-	if (k) {
+	if (find_asked(c, j, step, &k, &attempt, e) < 0)
+		return -1;
+	if (k)
 		take_back(c, j, k);
-		*out = begins_text(k->attempt, (int64_t)step);
-		return 0;
-	}
-	if (find_step(c, &j->r, (int64_t)step, &l, e) < 0) {
-		if (!text_is_empty(&why))
-			err_set(e, ERR_CONFLICT, "the checkpoint of step %" PRIu64 " cannot be used: %.800s", step,
-			        why.at);
-		return err_wrap(e, "job %s", rec_ref(&j->r, ref));
-	}
-	*out = begins_text(l.attempt, (int64_t)step);
-	left_fini(&l);
+	*out = begins_text(attempt, step);
 	return 0;
 }
 

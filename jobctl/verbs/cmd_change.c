@@ -187,8 +187,7 @@ static int exec_requeue(struct ctx *c)
 {
 	static const char plain[] = "goes back to the queue",
 	                  from_start[] = "goes back to the queue and will begin from the start",
-	                  from_step[] = "goes back to the queue and will continue from that step; if it left no "
-	                                "checkpoint of that step, it is held";
+	                  from_step[] = "goes back to the queue and will continue from that step";
 	cJSON *body = cJSON_CreateObject();
 	int start = args_has(&c->args, "from-start"), step = args_has(&c->args, "from"), rc = 0;
 	uint64_t n = 0;

@@ -62,8 +62,13 @@ ok "the fourth runs" made "$job" 4
 is "$(began "$job" 4)" "attempt 4 from step 6: step 6 of attempt 1; has 3 6" "from the newest attempt that left that step: the second, which had it from the first; what came after it is left behind"
 is "$(show "$job" '.attempts[3].resumed_from')" "attempt:2" "whose number is on record"
 nok "both at once are refused" hearth requeue "$job" --from 6 --from-start
-hearth requeue "$job" --from 7 >/dev/null
-ok "a step that is nowhere: it waits" wait_until 60 eval '[ "$(show "$job" .status)" = held ]'
+out=$(hearth requeue "$job" --from 7 2>&1)
+is "$? $out" "3 jobctl: job $job: it holds no step 7; there are 3, 6, 9, 12" "a step that no attempt left is refused, and names the steps of all attempts, in their order"
+is "$(show "$job" '.status + " " + (.attempt_count | tostring)')" "running 4" "before anything of it ends"
+ok "its node is drained" hearth node drain host1
+hearth requeue "$job" >/dev/null
+ok "it waits" wait_until 60 eval '[ "$(show "$job" .status)" = queued ]'
+ok "and is held" hearth hold "$job"
 # What it ran is what its attempts ran, from each first rank's start until its end was settled; what it waits now is not in it.
 phases='def us: if . == null then 0 else (.[0:19] + "Z" | fromdate) * 1000 + (.[20:23] | tonumber) end;
 	[.attempts[] | (.phases | map({key: .name, value: .}) | from_entries) | select(.running) | (.uploading.started_at | us) - (.running.started_at | us)] | add'
@@ -75,10 +80,10 @@ kill -KILL "$(cat "$CLUSTER/hearthd.pid")"
 ok "hearthd is killed" wait_until 30 cluster_gone hearthd
 ok "and starts again" cluster_hearthd
 is "$(show "$job" .ran_s)" "$ran" "it is the same then"
-like "$(show "$job" .reason)" "holds no step 7; there are 3, 6, 9, 12; jobctl requeue $job --from STEP" "and names the steps of all attempts, in their order"
 out=$(hearth requeue "$job" 2>&1)
 is "$? $out" "4 jobctl: job $job is held: jobctl release $job lets it start" "a requeue of a held job is refused, and says what to do"
 is "$(hearth requeue "$job" --from 3)" "job $job is already waiting; it goes on from step 3 of attempt 4 when it is released" "but it can be told where to begin"
+ok "its node is open again" hearth node resume host1
 ok "it is released" hearth release "$job"
 ok "the fifth runs" made "$job" 5
 ok "it grows while it runs" wait_until 60 eval 'hearth ls --json --all name:train | jq -e --argjson r "$ran" ".jobs[0].ran_s > \$r + 0.01" && hearth top --json | jq -e --argjson r "$ran" ".running[0].ran_s > \$r + 0.01"'

@@ -23,6 +23,7 @@ static struct {
 } folders[40];
 static size_t n_folders;
 static int read_n;
+static const char *hidden; /* a folder that cannot be read now; NULL none */
 
 static const char *folder(const char *text)
 {
@@ -41,7 +42,7 @@ static const char *folder(const char *text)
 static int steps_in(const char *digest, struct steps *out, struct err *e)
 {
 	read_n++;
-	if (strcmp(digest, folder("gone")) == 0)
+	if (strcmp(digest, folder("gone")) == 0 || (hidden && strcmp(digest, folder(hidden)) == 0))
 		return err_set(e, ERR_NOT_FOUND, "no such manifest");
 	for (size_t i = 0; i < n_folders; i++)
 		for (const char *p = folders[i].text; !strcmp(folders[i].digest, digest) && *p;) {
@@ -129,6 +130,16 @@ static const char *last_event(struct world *w, uint64_t id, const char *type)
 	return text;
 }
 
+/* A requeue of a running attempt from a step that no attempt left: nothing ends. */
+static void refuse_step(struct world *w, uint64_t id, uint32_t attempt, const char *body)
+{
+	run(w, id, attempt);
+	world_request(w, REQ_REQUEUE, id, NULL, body);
+	is_int(w->status, 404, "a step that no attempt left is refused, as for a held job");
+	is_str(world_status(w, id), "running", "before anything ends");
+	is_int(job_find(w->core, id)->r.wanted, WANT_NOTHING, "and nothing is wanted of it");
+}
+
 /* What a node is told to begin with. */
 static void begins_with(struct world *w, const char *node, const char *what, int64_t step, const char *name)
 {
@@ -188,10 +199,16 @@ static void test_otherwise(void)
 	begins_with(w, "a", folder("3 6 9"), 6, "an attempt that left none: the same step again");
 	again(w, id, 7, "{\"from_step\": 3}", NULL);
 	begins_with(w, "a", folder("3"), 3, "of two that hold it the newer");
-	again(w, id, 8, "{\"from_step\": 7}", NULL);
-	is_str(world_status(w, id), "held", "a step that none left: it waits for a choice");
-	golden("hearthd/begins-job-it-holds-no-step-there-are", world_reason(w, id), "jobctl requeue 1", "job 1",
-	       "step 7");
+	refuse_step(w, id, 8, "{\"from_step\": 7}");
+	golden("hearthd/begins-job-it-holds-no-step-there-are",
+	       w->err.text[0] ? w->err.text : world_text(w, "detail"), "job 1", "step 7");
+	world_request(w, REQ_REQUEUE, id, NULL, "{\"from_step\": 5}");
+	is_int(w->status, 200, "one that is there is accepted");
+	hidden = "5";
+	finish(w, id, 8, NULL);
+	hidden = NULL;
+	is_str(world_status(w, id), "held", "it is lost before the attempt has ended: it waits for a choice");
+	golden("hearthd/begins-job-lost-its-step", world_reason(w, id), "jobctl requeue 1", "job 1", "step 5");
 	is_str(last_event(w, id, "requeued"), "requeued by ada", "and nothing of another place to begin");
 	world_request(w, REQ_WHY, id, NULL, NULL);
 	golden("hearthd/begins-jobctl-release-lets-it-go-it-then", world_text(w, "text"), "jobctl release 1",
@@ -379,10 +396,9 @@ static void test_gone(void)
 	again(w, id, 2, NULL, "gone");
 	again(w, id, 3, "{\"from_step\": 6}", NULL);
 	begins_with(w, "a", folder("3 6"), 6, "a step behind one that cannot be read");
-	again(w, id, 4, "{\"from_step\": 7}", NULL);
-	is_str(world_status(w, id), "held", "one that is nowhere");
-	golden("hearthd/begins-holds-no-step-there-are-what-attempt", world_reason(w, id), "step 7", "3", "6",
-	       "attempt 2");
+	refuse_step(w, id, 4, "{\"from_step\": 7}");
+	golden("hearthd/begins-holds-no-step-there-are-what-attempt",
+	       w->err.text[0] ? w->err.text : world_text(w, "detail"), "step 7", "3", "6", "attempt 2");
 	world_end_well(w);
 }
 
@@ -402,9 +418,10 @@ static void test_far(void)
 	again(w, id, 18, "{\"from_step\": 2}", NULL);
 	begins_with(w, "a", folder("2"), 2, "the sixteenth that is read");
 	read_n = 0;
-	again(w, id, 19, "{\"from_step\": 1}", NULL);
+	refuse_step(w, id, 19, "{\"from_step\": 1}");
 	is_int(read_n, 16, "no more are");
-	golden("hearthd/begins-and-before-these-attempts-before-were-not", world_reason(w, id), "16", "17");
+	golden("hearthd/begins-and-before-these-attempts-before-were-not",
+	       w->err.text[0] ? w->err.text : world_text(w, "detail"), "16", "17");
 	world_end_well(w);
 }
 
@@ -416,16 +433,18 @@ static void test_both(void)
 
 	again(w, id, 1, NULL, "3");
 	run(w, id, 2);
-	world_request(w, REQ_REQUEUE, id, NULL, "{\"from_step\": 9}");
+	world_request(w, REQ_REQUEUE, id, NULL, "{\"from_step\": 3}");
+	hidden = "3";
 	for (int i = 0; i < 300 && strcmp(world_status(w, id), "held") != 0;
 	     i++) { /* heard, but without a word of it */
 		world_beat(w, "a");
 		world_advance(w, 1000000);
 	}
+	hidden = NULL;
 	is_str(world_status(w, id), "held", "it waits for a person");
 	golden("hearthd/begins-node-a-has-not-confirmed-that-attempt", world_reason(w, id), "attempt 2");
 	golden("hearthd/begins-it-then-goes-on-with-the-checkpoints", world_reason(w, id), "jobctl requeue 1",
-	       "attempt 1", "job 1", "step 9");
+	       "attempt 1", "job 1", "step 3");
 	is_str(last_event(w, id, "requeued"), "requeued by ada", "no other place is told");
 	world_end_well(w);
 }
