@@ -20,7 +20,7 @@
 #include "agent/link/outbox.h"
 #include "common/net/wire_msg.h"
 
-#define KEEPER_HELD 16 /* checkpoints at a time; the oldest of more, or of too many bytes, is dropped */
+#define KEEPER_HELD 64 /* checkpoints at a time; the oldest of more, or of too many bytes, is dropped */
 
 struct keeper;
 struct keeper_params {

@@ -612,6 +612,12 @@ static int returns_add(struct returns *l, const struct ckpt *c, uint64_t margin)
 	return needed;
 }
 
+/* Attempts may begin with it, wherever they run. */
+static int is_good(const struct job_rec *r, const struct ckpt *c)
+{
+	return ckpt_is_complete(c) && ckpt_is_verified(c) && !c->set_aside && !ckpt_step_is_over(r, c);
+}
+
 uint32_t ckpt_surplus(const struct job_rec *r, const struct ckpt_keeps *keeps, uint32_t out[CKPT_MAX])
 {
 	const int ends = keeps->ends;
@@ -622,7 +628,7 @@ uint32_t ckpt_surplus(const struct job_rec *r, const struct ckpt_keeps *keeps, u
 
 	for (uint32_t i = r->ckpts ? r->ckpts->n : 0; i-- > 0;) {
 		const struct ckpt *c = &r->ckpts->v[i];
-		int good = ckpt_is_complete(c) && ckpt_is_verified(c) && !c->set_aside;
+		int good = is_good(r, c);
 		int next = !last || !ckpt_is_sibling(c, last), needed;
 
 		if (good && !last)
@@ -663,7 +669,7 @@ static const struct ckpt *newest_good(const struct job_rec *r)
 	for (uint32_t i = r->ckpts->n; i-- > 0;) {
 		const struct ckpt *c = &r->ckpts->v[i];
 
-		if (ckpt_is_complete(c) && ckpt_is_verified(c) && !c->set_aside)
+		if (is_good(r, c))
 			return c;
 	}
 	return NULL;

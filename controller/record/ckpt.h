@@ -19,9 +19,10 @@
 #include "common/net/wire_msg.h"
 #include "store/base/rows.h"
 
-#define CKPT_MAX      64 /* of a job; the oldest that nothing needs goes first */
-#define CKPT_LEFT_MAX 56 /* of a job, of which something is left: the others are removed in their time */
-#define CKPT_PIN_MAX  32 /* pinned ones of a job */
+#define CKPT_MAX        128 /* of a job; the oldest that nothing needs goes first */
+#define CKPT_LEFT_MAX   112 /* of a job, of which something is left: the others are removed in their time */
+#define CKPT_PIN_MAX    32  /* pinned ones of a job */
+#define CKPT_STEP_FILES 32  /* of one step: its beginning, the newest one and a new one have room */
 
 struct job_rec;
 struct text;
@@ -84,7 +85,12 @@ int ckpt_usable(const struct ckpt *c, const struct ckpt_nodes *on, struct text *
 int ckpt_is_sibling(const struct ckpt *a, const struct ckpt *b);
 /* It is pinned, or another file of its step is. */
 int ckpt_step_is_pinned(const struct job_rec *r, const struct ckpt *c);
-/* ckpt_usable, and no file is missing that the steps before it had; 0: why not. */
+/* Counts the other names in its step (c may be no entry of the list). again: 1 when its own name is there. */
+uint32_t ckpt_siblings(const struct job_rec *r, const struct ckpt *c, int *again);
+/* Its step has more than CKPT_STEP_FILES files: hearthd did not register all. */
+int ckpt_step_is_over(const struct job_rec *r, const struct ckpt *c);
+/* ckpt_usable, all files of its step, too, and no file is missing that the steps before it had; 0: why not.
+ */
 int ckpt_fits(const struct job_rec *r, const struct ckpt *c, const struct ckpt_nodes *on, struct text *why);
 /* The newest candidate that fits, with a step of at most max_step (INT64_MAX: any, also an unknown one).
  * on NULL: the nodes of the present attempt, other nodes for those that are lost. */

@@ -5,6 +5,9 @@
  *
  * A program may be killed between two of them. So a step lacks a file when the two steps before it had one of
  * that form: its name without digits.
+ *
+ * A step may have CKPT_STEP_FILES files. hearthd registers one more, by which every later reader knows that
+ * the step has too many: no attempt begins with it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +49,42 @@ int ckpt_is_sibling(const struct ckpt *a, const struct ckpt *b)
 {
 	return a != b && is_file(a) && is_file(b) && a->attempt == b->attempt && a->step == b->step &&
 	       strcmp(a->name, b->name) != 0;
+}
+
+/* A later entry has the same attempt, step and name. */
+static int is_saved_again(const struct job_rec *r, uint32_t at)
+{
+	const struct ckpt *c = &r->ckpts->v[at];
+
+	for (uint32_t i = at + 1; i < r->ckpts->n; i++) {
+		const struct ckpt *k = &r->ckpts->v[i];
+
+		if (k->attempt == c->attempt && k->step == c->step && strcmp(k->name, c->name) == 0)
+			return 1;
+	}
+	return 0;
+}
+
+uint32_t ckpt_siblings(const struct job_rec *r, const struct ckpt *c, int *again)
+{
+	uint32_t n = 0;
+
+	*again = 0;
+	for (uint32_t i = 0; r->ckpts && i < r->ckpts->n; i++) {
+		const struct ckpt *k = &r->ckpts->v[i];
+
+		if (k->attempt == c->attempt && k->step == c->step && strcmp(k->name, c->name) == 0)
+			*again = 1;
+		n += ckpt_is_sibling(k, c) && !is_saved_again(r, i) ? 1 : 0;
+	}
+	return n;
+}
+
+int ckpt_step_is_over(const struct job_rec *r, const struct ckpt *c)
+{
+	int again;
+
+	return ckpt_siblings(r, c, &again) >= CKPT_STEP_FILES;
 }
 
 int ckpt_step_is_pinned(const struct job_rec *r, const struct ckpt *c)
@@ -97,13 +136,36 @@ static const struct ckpt *lacking(const struct job_rec *r, const struct ckpt *c)
 	return NULL;
 }
 
+/* The others that are whole have to be usable, too; 0: why not. What is damaged or incomplete is missing only
+ * if the steps before had it. */
+static int siblings_fit(const struct job_rec *r, const struct ckpt *c, const struct ckpt_nodes *on,
+                        struct text *why)
+{
+	TEXT(own);
+
+	for (uint32_t i = 0; i < r->ckpts->n; i++) {
+		const struct ckpt *k = &r->ckpts->v[i];
+
+		if (!ckpt_is_sibling(k, c) || !ckpt_is_complete(k) || is_saved_again(r, i) ||
+		    ckpt_usable(k, on, &own))
+			continue;
+		text_add(why, "its file %.200s: %s", k->name, own.at);
+		return 0;
+	}
+	return 1;
+}
+
 int ckpt_fits(const struct job_rec *r, const struct ckpt *c, const struct ckpt_nodes *on, struct text *why)
 {
 	const struct ckpt *lacks = is_file(c) && !c->set_aside ? lacking(r, c) : NULL;
 
 	if (!ckpt_usable(c, on, why))
 		return 0;
+	if (ckpt_step_is_over(r, c)) {
+		text_add(why, "its step has more than %d files; save them in one folder", CKPT_STEP_FILES);
+		return 0;
+	}
 	if (lacks)
 		text_add(why, "it lacks a file such as %.200s, which the steps before it had", lacks->name);
-	return !lacks;
+	return !lacks && siblings_fit(r, c, on, why);
 }

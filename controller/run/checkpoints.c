@@ -17,6 +17,7 @@
 #include "common/base/hash.h"
 #include "common/base/json.h"
 #include "common/base/log.h"
+#include "common/base/text.h"
 #include "common/base/xalloc.h"
 #include "controller/record/rec.h"
 #include "controller/run/report.h"
@@ -27,9 +28,11 @@
 #define NAME_BYTES 255 /* of an entry in a folder */
 #define WORD_BYTES 32
 #define URI_BYTES  4096
-/* New checkpoints that a job may have at once, and the time after which it may have one more. */
+/* New checkpoints that a job may have at once, and the time after which it may have one more. All files of a
+ * step count as one. */
 #define BURST     30
 #define REFILL_US 2000000
+#define REFILL_S  (REFILL_US / 1000000)
 
 /* ---- reports --------------------------------------------------------------------------------- */
 
@@ -63,9 +66,7 @@ static int is_known(const struct ckpt *c, const char *node, const struct wm_chec
 	return 0;
 }
 
-/* Returns 1 when the job may have another checkpoint now. One that is left out is in the way of nobody: the
- * next one counts. */
-static int may_add(struct core *c, struct active *a)
+static int is_in_time(struct core *c, struct active *a)
 {
 	uint64_t now = now_boot(c), since = now - a->ckpt_us;
 
@@ -75,6 +76,46 @@ static int may_add(struct core *c, struct active *a)
 		return 0;
 	a->ckpt_us += REFILL_US;
 	return 1;
+}
+
+/* One that is left out is in the way of nobody: the next one counts. Its files that follow are left out with
+ * it, or a part of the step would look whole. */
+static int is_new_step(struct core *c, struct cjob *j, const struct wm_checkpoint_report *m)
+{
+	TEXT(text);
+
+	if (m->step >= 0 && j->act->ckpt_left == m->step + 1)
+		return 0;
+	if (is_in_time(c, j->act))
+		return 1;
+	j->act->ckpt_left = m->step + 1;
+	text_add(&text,
+	         "the checkpoint %.200s is left out, and others may be: a job may have %d new ones at once, and "
+	         "one more every %d s",
+	         m->name, BURST, REFILL_S);
+	quota_say(c, j, QUOTA_CHECKPOINTS, text.at);
+	return 0;
+}
+
+/* Returns 1 when the job may have another checkpoint now. */
+static int may_add(struct core *c, struct cjob *j, const struct wm_checkpoint_report *m)
+{
+	const struct ckpt probe = {
+	    .attempt = j->r.att->number, .step = m->step, .name = m->name, .format = m->format};
+	int again;
+	uint32_t files = ckpt_siblings(&j->r, &probe, &again);
+	TEXT(text);
+
+	if (files >= CKPT_STEP_FILES) {
+		text_add(&text,
+		         "the checkpoint of step %" PRId64 " cannot be used: it has more than %d files. Save them in "
+		         "one folder",
+		         m->step, CKPT_STEP_FILES);
+		quota_say(c, j, QUOTA_STEP_FILES, text.at);
+	}
+	if (!files || again)
+		return is_new_step(c, j, m);
+	return files <= CKPT_STEP_FILES;
 }
 
 /* Returns 0 when the copy in hearthd's store does not count: the job has too much there. */
@@ -165,7 +206,7 @@ void on_checkpoint(struct core *c, struct cnode *n, uint64_t id, const struct wm
 	number = ckpt_match(&j->r, m, n->name);
 	if (is_known(ckpt_find(&j->r, number), n->name, m))
 		return;
-	if (!number && !may_add(c, j->act)) {
+	if (!number && !may_add(c, j, m)) {
 		leave_out(c, n, m);
 		return;
 	}

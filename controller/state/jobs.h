@@ -42,7 +42,7 @@ struct loss_point {
 	uint64_t n; /* counts points; 0: none is here */
 };
 
-#define BEGIN_ALSO (CKPT_MAX - 1)
+#define BEGIN_ALSO CKPT_STEP_FILES
 struct beginning {                 /* of an attempt */
 	struct ckpt *ckpt;             /* one of the list; a copy. NULL: parts */
 	struct ckpt *also[BEGIN_ALSO]; /* copies of others of its step (ckpt_files.c) */
@@ -80,6 +80,7 @@ struct active { /* of a job whose attempt has not ended, not stored */
 	uint64_t steps;          /* newest step that it reported, + 1; 0: none since hearthd loaded it */
 	uint64_t *step_us;       /* by rank: when its newest point with a step was read, by its node; NULL none */
 	uint64_t ckpt_us;        /* boot: run/checkpoints.c counts new checkpoints by it */
+	int64_t ckpt_left;       /* step that was left out, + 1; 0 none */
 	struct quota_use *quota; /* NULL: it has sent nothing that counts */
 };
 

@@ -59,7 +59,7 @@ static struct quota_use *use_of(struct core *c, struct cjob *j)
 
 void quota_say(struct core *c, struct cjob *j, enum quota_kind kind, const char *text)
 {
-	static const char *const names[] = {"log", "series", "artifact"};
+	static const char *const names[] = {"log", "series", "artifact", "checkpoints", "checkpoint_files"};
 	struct quota_use *q = use_of(c, j);
 	cJSON *d;
 

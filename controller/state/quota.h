@@ -14,7 +14,7 @@ struct active;
 struct cjob;
 struct core;
 
-enum quota_kind { QUOTA_LOG, QUOTA_SERIES, QUOTA_ARTIFACT };
+enum quota_kind { QUOTA_LOG, QUOTA_SERIES, QUOTA_ARTIFACT, QUOTA_CHECKPOINTS, QUOTA_STEP_FILES };
 
 /* Posts the event, unless the attempt has one of that kind. */
 void quota_say(struct core *c, struct cjob *j, enum quota_kind kind, const char *text);

@@ -216,7 +216,7 @@ static void test_bound(void)
 	struct world *w = make(3, &id);
 	cJSON *list;
 
-	for (uint64_t i = 1; i <= 70; i++) {
+	for (uint64_t i = 1; i <= CKPT_MAX + 6; i++) {
 		report(w, id, "a",
 		       &(struct report){.attempt = 1, .seq = i, .step = (int64_t)i, .state = CKPT_COPYING});
 		world_advance(w, 3000000);
@@ -226,6 +226,85 @@ static void test_bound(void)
 	list = list_of(w, id);
 	is_int(cJSON_GetArraySize(list), CKPT_MAX, "the rows have the bound of the list");
 	cJSON_Delete(list);
+	world_end_well(w);
+}
+
+/* Reports a step that was saved as n files; returns how many events that made. */
+static unsigned step_of(struct world *w, uint64_t id, uint64_t *seq, int64_t step, unsigned n, uint8_t state)
+{
+	unsigned before = count_events(w, id, "checkpoint");
+	char name[24];
+
+	for (unsigned i = 0; i < n; i++) {
+		snprintf(name, sizeof name, "layer_%c%c", (char)('a' + i / 26), (char)('a' + i % 26));
+		report(w, id, "a",
+		       &(struct report){.attempt = 1,
+		                        .seq = ++*seq,
+		                        .step = step,
+		                        .size = 1,
+		                        .state = state,
+		                        .uri = "file:///share/7",
+		                        .file = name});
+	}
+	return count_events(w, id, "checkpoint") - before;
+}
+
+static void requeue(struct world *w, uint64_t id, uint32_t attempt, const char *body);
+
+static void test_many_files(void)
+{
+	const struct wm_prepare *m;
+	struct sent *s;
+	uint64_t id, seq = 0;
+	struct world *w = make(11, &id);
+
+	for (int64_t step = 10; step <= 30; step += 10)
+		is_int(step_of(w, id, &seq, step, 30, CKPT_VERIFIED), 30,
+		       "all files of a step count as one new checkpoint");
+	is_int(count_events(w, id, "over_quota"), 0, "none is left out");
+	requeue(w, id, 1, "{}");
+	s = world_sent(w, "a", WM_PREPARE);
+	m = s ? s->msg : NULL;
+	ok(m && m->resume_step == 30 && m->resume_uris.n == 30, "the next attempt begins with all of them");
+	sent_free(s);
+	world_end_well(w);
+}
+
+static void test_too_many_files(void)
+{
+	const struct wm_prepare *m;
+	struct sent *s;
+	uint64_t id, seq = 0;
+	struct world *w = make(12, &id);
+
+	step_of(w, id, &seq, 10, 2, CKPT_VERIFIED);
+	is_int(step_of(w, id, &seq, 20, 40, CKPT_VERIFIED), CKPT_STEP_FILES + 1, "files of a step have a bound");
+	is_int(count_events(w, id, "over_quota"), 1, "an event says that a step has more");
+	requeue(w, id, 1, "{}");
+	s = world_sent(w, "a", WM_PREPARE);
+	m = s ? s->msg : NULL;
+	ok(m && m->resume_step == 10, "no attempt begins with a part of it");
+	sent_free(s);
+	ok(count_events(w, id, "checkpoint_passed") > 0, "an event says why");
+	world_end_well(w);
+}
+
+/* The bound of new ones is reached in the middle: no step is registered in part. */
+static void test_step_left_out(void)
+{
+	uint64_t id, seq = 0;
+	struct world *w = make(13, &id);
+	unsigned before;
+
+	for (int64_t step = 1; step <= 30; step++)
+		step_of(w, id, &seq, step, 1, CKPT_COPYING);
+	before = count_events(w, id, "checkpoint");
+	is_int(step_of(w, id, &seq, 31, 2, CKPT_COPYING), 0, "a step above the bound is left out");
+	is_int(count_events(w, id, "over_quota"), 1, "an event says so");
+	world_advance(w, 3000000);
+	is_int(step_of(w, id, &seq, 31, 2, CKPT_COPYING), 0, "with all of its files, also the later ones");
+	is_int(step_of(w, id, &seq, 32, 2, CKPT_COPYING), 2, "the next step counts again");
+	is_int((int)(count_events(w, id, "checkpoint") - before), 2, "as a whole");
 	world_end_well(w);
 }
 
@@ -670,6 +749,9 @@ int main(void)
 	test_record();
 	test_refused();
 	test_bound();
+	test_many_files();
+	test_too_many_files();
+	test_step_left_out();
 	test_retry();
 	test_retry_line();
 	test_stopped_line();
