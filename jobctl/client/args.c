@@ -120,6 +120,17 @@ int args_parse(const struct arg_opt *opts, int argc, char **argv, struct args *a
 	return 0;
 }
 
+int args_prepend(struct args *a, const struct arg_opt *opts, const char *name, const char *value,
+                 struct err *e)
+{
+	if (add_option(a, find_long(opts, name, strlen(name)), value, e))
+		return -1;
+	memmove(a->given + 1, a->given, (a->n_given - 1) * sizeof(a->given[0]));
+	a->given[0].opt = find_long(opts, name, strlen(name));
+	a->given[0].value = value;
+	return 0;
+}
+
 int args_has(const struct args *a, const char *name)
 {
 	return args_get(a, name) != NULL;

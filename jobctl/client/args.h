@@ -31,6 +31,9 @@ struct args {
 
 /* Parses the words. opts ends with a NULL name; argv[0] is the verb. */
 int args_parse(const struct arg_opt *opts, int argc, char **argv, struct args *a, struct err *e);
+/* Adds an option as if it were given first. value must outlive a. */
+int args_prepend(struct args *a, const struct arg_opt *opts, const char *name, const char *value,
+                 struct err *e);
 int args_has(const struct args *a, const char *name);
 const char *args_get(const struct args *a, const char *name); /* the last value given; NULL: none */
 /* Reads a whole number from min to max; without the option *out stays as it is. */

@@ -37,6 +37,7 @@ struct piece {
 
 struct upload {
 	struct client *c; /* NULL: nothing is sent */
+	struct bundle_report *r;
 	struct piece *v;
 	size_t n, bytes;
 	uint64_t done;
@@ -89,8 +90,10 @@ static int send_pieces(struct upload *u, struct err *e)
 	if (!rc && u->n)
 		rc = json_get_arr(answer, "the answer of /blobs/missing", "missing", &missing, e);
 	for (size_t i = 0; !rc && i < u->n; i++) {
-		if (is_listed(missing, u->v[i].digest))
+		if (is_listed(missing, u->v[i].digest)) {
 			rc = send_blob(u, &u->v[i], e);
+			u->r->sent_bytes += u->v[i].n;
+		}
 		u->done += u->v[i].n;
 		progress_update(&u->progress, u->done);
 	}
@@ -100,13 +103,8 @@ static int send_pieces(struct upload *u, struct err *e)
 	return rc;
 }
 
-static int take_chunk(const char *digest, const void *data, size_t n, void *arg, struct err *e)
+static int collect_piece(const char *digest, const void *data, size_t n, struct upload *u, struct err *e)
 {
-	struct upload *u = arg;
-	if (interrupted())
-		return err_set(e, ERR_TIMEOUT, "interrupted");
-	if (!u->c)
-		return 0;
 	if ((u->n == BATCH_CHUNKS || u->bytes + n > BATCH_BYTES) && send_pieces(u, e))
 		return -1;
 	struct piece *p = &u->v[u->n++];
@@ -115,6 +113,16 @@ static int take_chunk(const char *digest, const void *data, size_t n, void *arg,
 	p->n = n;
 	u->bytes += n;
 	return 0;
+}
+
+static int take_chunk(const char *digest, const void *data, size_t n, void *arg, struct err *e)
+{
+	struct upload *u = arg;
+	if (interrupted())
+		return err_set(e, ERR_TIMEOUT, "interrupted");
+	if (u->r->chunk && u->r->chunk(digest, data, n, u->r->arg, e) < 0)
+		return -1;
+	return u->c ? collect_piece(digest, data, n, u, e) : 0;
 }
 
 struct measure {
@@ -166,13 +174,11 @@ static int check_source(const char *dir, struct err *e)
 	return 0;
 }
 
-int bundle_upload(struct client *c, const char *dir, char digest[HASH_HEX_SIZE], struct tree_stats *st,
-                  uint64_t *left_out, struct err *e)
+int bundle_upload(struct client *c, const char *dir, char digest[HASH_HEX_SIZE], struct bundle_report *r,
+                  struct err *e)
 {
 	struct ignore ig = {{0}};
-	struct upload u = {.c = c};
-	char *manifest = NULL;
-	size_t n = 0;
+	struct upload u = {.c = c, .r = r};
 	int rc = -1;
 	if (check_source(dir, e) || ignore_read(&ig, dir, e)) {
 		ignore_fini(&ig);
@@ -180,21 +186,21 @@ int bundle_upload(struct client *c, const char *dir, char digest[HASH_HEX_SIZE],
 	}
 	u.v = xcalloc(BATCH_CHUNKS, sizeof(*u.v));
 	progress_start(&u.progress, c ? "uploading" : "reading", measure_folder(dir, &ig));
-	if (tree_scan(dir, ignore_skip, &ig, take_chunk, &u, &manifest, &n, digest, st, left_out, e))
+	if (tree_scan(dir, ignore_skip, &ig, take_chunk, &u, &r->manifest, &r->manifest_n, digest, NULL,
+	              &r->left_out, e))
 		err_wrap(e, "source_dir %s", dir);
 	else
-		rc = c && (take_chunk(digest, manifest, n, &u, e) || send_pieces(&u, e)) ? -1 : 0;
+		rc = c && (collect_piece(digest, r->manifest, r->manifest_n, &u, e) || send_pieces(&u, e)) ? -1 : 0;
 	progress_end(&u.progress);
 	drop_pieces(&u);
 	free(u.v);
-	free(manifest);
 	ignore_fini(&ig);
 	return rc;
 }
 
 /* ---- download ----------------------------------------------------------------------------------- */
 
-static int get_blob(struct client *c, const char *digest, const char *query, size_t max, char **data,
+int bundle_get_blob(struct client *c, const char *digest, const char *query, size_t max, char **data,
                     size_t *n, struct err *e)
 {
 	char *path = xasprintf("/blobs/%s?%s", digest, query), real[HASH_HEX_SIZE];
@@ -226,7 +232,7 @@ static int get_chunks(struct client *c, const char *query, const char *manifest,
 		char *data = NULL;
 		size_t k = 0;
 		if (!rc)
-			rc = get_blob(c, chunks[i], query, TREE_CHUNK_MAX, &data, &k, e);
+			rc = bundle_get_blob(c, chunks[i], query, TREE_CHUNK_MAX, &data, &k, e);
 		if (!rc)
 			rc = blob_cache(spool, chunks[i], data, k, e);
 		done += k;
@@ -248,7 +254,7 @@ int bundle_download(struct client *c, const char *digest, const char *query, con
 		free(spool);
 		return err_set(e, ERR_PROTOCOL, "the controller sent '%.80s', which is not a digest", digest);
 	}
-	int rc = get_blob(c, digest, query, TREE_MANIFEST_MAX, &manifest, &n, e);
+	int rc = bundle_get_blob(c, digest, query, TREE_MANIFEST_MAX, &manifest, &n, e);
 	if (!rc)
 		rc = fs_mkdir_p(dir, 0755, e);
 	if (!rc && !mkdtemp(spool)) {

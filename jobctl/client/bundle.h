@@ -10,11 +10,23 @@
 #include "common/tree/tree.h"
 #include "jobctl/client/client.h"
 
+/* What an upload reports. */
+struct bundle_report {
+	tree_chunk_fn chunk; /* gets each block once, before it is sent; NULL: none */
+	void *arg;
+	char *manifest; /* the caller's */
+	size_t manifest_n;
+	uint64_t left_out;   /* links out of the tree, sockets, pipes and devices */
+	uint64_t sent_bytes; /* blocks that hearthd lacked */
+};
+
 /* Scans dir (ignore.h says what is left out) and uploads what hearthd lacks, with progress on a terminal. c
- * NULL: only scans. digest: that of the manifest. st and left_out (number of links out of the tree, sockets,
- * pipes and devices) may be NULL. */
-int bundle_upload(struct client *c, const char *dir, char digest[HASH_HEX_SIZE], struct tree_stats *st,
-                  uint64_t *left_out, struct err *e);
+ * NULL: only scans. digest: that of the manifest. */
+int bundle_upload(struct client *c, const char *dir, char digest[HASH_HEX_SIZE], struct bundle_report *r,
+                  struct err *e);
+/* Fetches a blob of at most max bytes and checks its digest. query: as below. */
+int bundle_get_blob(struct client *c, const char *digest, const char *query, size_t max, char **data,
+                    size_t *n, struct err *e);
 /* Downloads a tree by its manifest's digest into dir, and makes dir if it is missing. Existing files stay
  * unless the tree has the same path. query authorises the blobs: "job=17&kind=model". */
 int bundle_download(struct client *c, const char *digest, const char *query, const char *dir, struct err *e);

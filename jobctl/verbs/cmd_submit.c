@@ -28,8 +28,21 @@
 #include "jobctl/client/interrupt.h"
 #include "jobctl/client/ref.h"
 #include "jobctl/show/print.h"
+#include "jobctl/verbs/again.h"
 #include "jobctl/verbs/follow_log.h"
 #include "jobctl/verbs/job_end.h"
+
+static const struct arg_opt submit_opts[] = {
+    {"follow", 'f', NULL, "Show its log until it ends; Ctrl-C leaves it running"},
+    {"wait", 'w', NULL, "Wait until it ends; the exit code says how"},
+    {"dry-run", 'n', NULL, "Only report whether and how it would run"},
+    {"hold", 0, NULL, "Do not start it before `jobctl release`"},
+    {"set", 's', "KEY=VALUE", "Change the specification, e.g. hyperparameters.lr=0.1 (repeatable)"},
+    {"name", 0, "NAME", "Use this name"},
+    {"again", 'a', NULL, "Submit again what was last submitted from here, and list the files that changed"},
+    {"after", 0, "JOB",
+     "Wait until JOB has completed; afterany:JOB: has ended, after:JOB: has started (repeatable)"},
+    {NULL, 0, NULL, NULL}};
 
 static int read_stdin(char **text, size_t *n, struct err *e)
 {
@@ -329,48 +342,85 @@ static int check_requirements(struct ctx *c, const char *dir, const struct job_s
 	return rc ? -1 : 0;
 }
 
-static int send_source(struct ctx *c, const char *file, const struct job_spec *spec, int dry,
-                       char digest[HASH_HEX_SIZE], cJSON *run)
+/* A submit under way. */
+struct submit {
+	const char *file;
+	char *text;
+	struct job_spec *spec;
+	char digest[HASH_HEX_SIZE];
+	cJSON *run;
+	int dry;
+	struct again again;
+};
+
+static int send_folder(struct ctx *c, struct submit *s, const char *dir)
 {
-	uint64_t left_out = 0;
-	if (!spec->source_dir)
-		return 0;
-	char *dir = source_path(file, spec->source_dir);
-	int rc = check_requirements(c, dir, spec);
-	if (!rc)
-		rc = bundle_upload(dry ? NULL : c->client, dir, digest, NULL, &left_out, &c->err);
-	if (!rc)
-		gitinfo_add(dir, run);
-	if (!rc && left_out)
+	struct bundle_report r = {0};
+	again_compare(c, &s->again, &r);
+	int rc = bundle_upload(s->dry ? NULL : c->client, dir, s->digest, &r, &c->err);
+	if (!rc && r.left_out)
 		fprintf(stderr,
 		        "jobctl: %s: not sent: %" PRIu64 " sockets, pipes, devices or links that leave the folder\n",
-		        dir, left_out);
+		        dir, r.left_out);
+	if (!rc)
+		rc = again_list_changes(c, &s->again, &r);
+	free(r.manifest);
+	return rc;
+}
+
+static int send_source(struct ctx *c, struct submit *s)
+{
+	if (!s->spec->source_dir)
+		return 0;
+	char *dir = source_path(s->file, s->spec->source_dir);
+	int rc = check_requirements(c, dir, s->spec);
+	if (!rc)
+		rc = send_folder(c, s, dir);
+	if (!rc)
+		gitinfo_add(dir, s->run);
 	free(dir);
+	return rc;
+}
+
+/* Sends the job and prints the answer. */
+static int send_job(struct ctx *c, struct submit *s)
+{
+	cJSON *body = submit_body(c, s->text, s->digest, s->run, s->dry), *answer = NULL;
+	int rc = ctx_get(c, "POST", "/jobs", body, &answer);
+	if (!rc && !s->dry)
+		again_remember(c, &s->again, json_whole(answer, "id", 0), s->digest);
+	if (!rc && s->again.report && c->json)
+		cJSON_AddItemToObject(answer, "again", cJSON_Duplicate(s->again.report, 1));
+	if (!rc && !c->json) {
+		again_print(&s->again);
+		note_launcher(s->spec);
+	}
+	if (!rc)
+		rc = finish_new(c, answer, s->dry);
+	cJSON_Delete(answer);
+	cJSON_Delete(body);
 	return rc;
 }
 
 static int exec_submit(struct ctx *c)
 {
-	const char *file = c->args.operand[0];
-	char *text = NULL, digest[HASH_HEX_SIZE] = "";
-	struct job_spec *spec = NULL;
-	cJSON *answer = NULL;
-	int dry = args_has(&c->args, "dry-run");
-	if (load_spec(c, file, &text, &spec))
-		return -1;
-	cJSON *run = cJSON_CreateObject();
-	int rc = ctx_client(c) ? send_source(c, file, spec, dry, digest, run) : -1;
-	cJSON *body = submit_body(c, text, digest, run, dry);
-	if (!rc)
-		rc = ctx_get(c, "POST", "/jobs", body, &answer);
-	if (!rc && !c->json)
-		note_launcher(spec);
-	if (!rc)
-		rc = finish_new(c, answer, dry);
-	cJSON_Delete(answer);
-	cJSON_Delete(body);
-	spec_destroy(spec);
-	free(text);
+	struct submit s = {.dry = args_has(&c->args, "dry-run")};
+	int rc = again_begin(c, submit_opts, &s.again);
+	if (!rc) {
+		s.file = c->args.operand[0];
+		rc = load_spec(c, s.file, &s.text, &s.spec);
+	}
+	if (!rc) {
+		s.run = cJSON_CreateObject();
+		rc = send_source(c, &s);
+		if (!rc)
+			rc = send_job(c, &s);
+		else
+			cJSON_Delete(s.run);
+		spec_destroy(s.spec);
+		free(s.text);
+	}
+	again_fini(&s.again);
 	return rc;
 }
 
@@ -466,16 +516,6 @@ static int exec_retry(struct ctx *c)
 	return rc;
 }
 
-static const struct arg_opt submit_opts[] = {
-    {"follow", 'f', NULL, "Show its log until it ends; Ctrl-C leaves it running"},
-    {"wait", 'w', NULL, "Wait until it ends; the exit code says how"},
-    {"dry-run", 'n', NULL, "Only report whether and how it would run"},
-    {"hold", 0, NULL, "Do not start it before `jobctl release`"},
-    {"set", 's', "KEY=VALUE", "Change the specification, e.g. hyperparameters.lr=0.1 (repeatable)"},
-    {"name", 0, "NAME", "Use this name"},
-    {"after", 0, "JOB",
-     "Wait until JOB has completed; afterany:JOB: has ended, after:JOB: has started (repeatable)"},
-    {NULL, 0, NULL, NULL}};
 static const struct arg_opt clone_opts[] = {
     {"set", 's', "KEY=VALUE", "Change the specification (repeatable); KEY=null removes a key"},
     {"name", 0, "NAME", "Use this name"},
@@ -495,7 +535,7 @@ static const struct arg_opt retry_opts[] = {
     {NULL, 0, NULL, NULL}};
 
 const struct verb verbs_submit[] = {
-    {"submit", "FILE|-", "Submit a job and print its id", submit_opts, 1, 1, exec_submit},
+    {"submit", "FILE|-|--again", "Submit a job and print its id", submit_opts, 0, 1, exec_submit},
     {"clone", "JOB", "Submit a copy of a job, with changes", clone_opts, 1, 1, exec_clone},
     {"retry", "JOB", "Submit an ended job again, from its newest checkpoint", retry_opts, 1, 1, exec_retry},
     {NULL, NULL, NULL, NULL, 0, 0, NULL}};

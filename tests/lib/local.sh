@@ -6,7 +6,7 @@ jobctl=${HEARTH_TOP_BUILDDIR:?}/jobctl/jobctl
 # has such a function, then the cluster there is ended and the folder removed.
 local_home() {
 	home=$(mktemp -d /tmp/h1XXXXXX) || bail "no temporary folder"
-	unset HEARTH_URL HEARTH_TOKEN HEARTH_CA HEARTH_PATIENCE XDG_CONFIG_HOME XDG_DATA_HOME XDG_RUNTIME_DIR NO_COLOR TMPDIR
+	unset HEARTH_URL HEARTH_TOKEN HEARTH_CA HEARTH_PATIENCE XDG_CONFIG_HOME XDG_DATA_HOME XDG_RUNTIME_DIR XDG_STATE_HOME NO_COLOR TMPDIR
 	export HOME=$home
 	trap local_end EXIT
 	cd "$home" || bail "no home"

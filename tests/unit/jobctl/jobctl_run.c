@@ -22,8 +22,8 @@ void jr_init(void)
 	setenv("TZ", "UTC", 1);
 	signal(SIGINT, SIG_DFL); /* ignored where a shell runs this in the background */
 	setenv("HEARTH_PATIENCE", "0", 1);
-	static const char *const unset[] = {"HEARTH_TOKEN", "HEARTH_CA", "XDG_CONFIG_HOME", "XDG_DATA_HOME",
-	                                    "NO_COLOR"};
+	static const char *const unset[] = {"HEARTH_TOKEN",  "HEARTH_CA",      "XDG_CONFIG_HOME",
+	                                    "XDG_DATA_HOME", "XDG_STATE_HOME", "NO_COLOR"};
 	for (size_t i = 0; i < 5; i++)
 		unsetenv(unset[i]);
 	if (!getenv("HEARTH_TOP_BUILDDIR"))

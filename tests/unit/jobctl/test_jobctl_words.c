@@ -57,6 +57,10 @@ static void test_args(void)
 	is_str(args_nth(&a, "set", 1), "b=2", "repeated, the second, with =");
 	ok(!args_nth(&a, "set", 2), "no third");
 	is_str(args_get(&a, "set"), "b=2", "the last one counts");
+	is_int(args_prepend(&a, opts, "set", "c=0", &e), 0, "an option from elsewhere");
+	is_str(args_nth(&a, "set", 0), "c=0", "it is the first");
+	is_str(args_nth(&a, "set", 2), "b=2", "those that were given follow");
+	is_str(args_get(&a, "rank"), "3", "other options stay as they are");
 	is_int(parse(&a, &e, "-fr3 --rank=5"), 0, "letters together, the last with its value");
 	is_str(args_get(&a, "rank"), "5", "the later value");
 	is_int(parse(&a, &e, "-- --rank -f"), 0, "-- ends options");
