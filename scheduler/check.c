@@ -143,6 +143,8 @@ const char *sched_check(const struct sched *s)
 	if (!bad)
 		bad = domain_check(s);
 	if (!bad)
+		bad = pools_check(s);
+	if (!bad)
 		bad = depend_check(s);
 	return bad;
 }

@@ -112,6 +112,7 @@ void sched_destroy(struct sched *s)
 	s->recorder = NULL;
 	HASH_ITER (hh, s->jobs, j, tmp)
 		sched_job_remove(s, j->id);
+	pools_fini(s);
 	nodes_fini(s);
 	plan_fini(s);
 	accounts_fini(s);

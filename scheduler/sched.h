@@ -80,7 +80,8 @@ struct sched_job { /* copied by sched_job_add */
 	uint64_t max_wait_s;       /* 0 none; see sched_expired */
 	int first;                 /* before all others of its priority: it lost its nodes and waits again */
 	int firm;                  /* a victim only of what its account holds beyond its quota */
-	const char *warm;          /* prefer nodes whose pool is warm for this; NULL none */
+	const char *warm;          /* key of its environment: nodes that are warm for it are better; NULL none */
+	uint64_t pool;             /* it starts only on parts of that warm pool, or waits; 0 any place */
 	const struct sched_dep *after;
 	uint32_t n_after;
 };
@@ -154,6 +155,43 @@ struct sched_reservation { /* nodes that are kept: an advance reservation, or a 
 };
 void sched_reservation_set(struct sched *s, const struct sched_reservation *b); /* new or changed */
 void sched_reservation_remove(struct sched *s, uint64_t id);
+/*
+ * A warm pool: GPUs and slots that an ended job left warm on its nodes, for other jobs of its owner. It holds
+ * nothing: whether a job fits, and when, never depends on it (but see sched_job.pool). It only decides where.
+ */
+struct sched_pool_part {
+	uint64_t node; /* one that is not known yet, or not usable, may be named */
+	uint32_t n_gpus;
+	const uint32_t *gpus; /* indexes on the node */
+	uint32_t n_cpus;
+	const uint32_t *cpus; /* slot numbers on the node */
+	uint64_t memory_bytes, disk_bytes;
+};
+struct sched_pool { /* copied by sched_pool_set */
+	uint64_t id;
+	const char *owner; /* as in struct sched_job */
+	const char *warm;  /* key of its environment; NULL none */
+	int exclusive;     /* it has its nodes for itself, and is used as a whole or not at all */
+	uint64_t idle_since_s;
+	const struct sched_pool_part *parts; /* at most one a node */
+	uint32_t n_parts;
+};
+/* New, or in place of what it was. A part that is not free, because a job holds some of it, another pool has
+ * some of it, or the node has not that much, is left out and reported as lost. The job that leaves a pool
+ * gives back its places first (sched_job_release_place), within the same turn. */
+void sched_pool_set(struct sched *s, const struct sched_pool *p);
+void sched_pool_remove(struct sched *s, uint64_t id); /* it has ended; nothing is reported as lost */
+struct sched_pool_lost {
+	uint64_t pool, node;
+	uint64_t job; /* who has it now; 0: the node went, or has not that much any more */
+	int taken;    /* 1: a job of its owner, as a warm place; 0: it gave way, or (job 0) is gone */
+};
+/* A part that left its pool, in the order in which they did. 1 and out, or 0: nothing more. To be asked after
+ * each decision, and after nodes and pools changed. A pool of which all parts left is forgotten here. Who
+ * takes a decision back (a dry run) sets the pools again that lost something by it. */
+int sched_pool_lost(struct sched *s, struct sched_pool_lost *out);
+/* Parts of the pool that are here; 0: it is not known. */
+uint32_t sched_pool_parts(const struct sched *s, uint64_t id);
 /* When a job that holds something is believed to end: at its limit, where it has one. 0: it holds nothing. */
 uint64_t sched_believed_end(const struct sched *s, uint64_t job);
 
@@ -164,6 +202,7 @@ struct sched_place { /* one instance of the gang */
 	uint32_t *gpus; /* indexes on the node */
 	uint32_t n_cpus;
 	uint32_t *cpus; /* slot numbers 0..slots-1 on the node */
+	uint64_t pool;  /* the warm pool of its owner whose part it uses there; 0 none */
 };
 enum sched_turn {                      /* how it came to its turn */
 	              SCHED_TURN_FIRST,    /* first in order of those that could start */
@@ -245,12 +284,13 @@ enum sched_why {
 	SCHED_BEHIND,
 	SCHED_NO_NODES,
 	SCHED_IMPOSSIBLE,
-	SCHED_QUOTA,    /* its queue or owner holds all it may */
-	SCHED_RESERVED, /* it would fit, but nodes are kept for others before it would have ended */
-	SCHED_DEPENDS,  /* waits for another job */
-	SCHED_NEVER,    /* waits for one that ended otherwise than it should */
-	SCHED_CLOSED,   /* its queue or owner starts nothing (sched_queue_close) */
-	SCHED_REPLACING /* holds places, and waits for others (sched_job_exchange) */
+	SCHED_QUOTA,     /* its queue or owner holds all it may */
+	SCHED_RESERVED,  /* it would fit, but nodes are kept for others before it would have ended */
+	SCHED_DEPENDS,   /* waits for another job */
+	SCHED_NEVER,     /* waits for one that ended otherwise than it should */
+	SCHED_CLOSED,    /* its queue or owner starts nothing (sched_queue_close) */
+	SCHED_REPLACING, /* holds places, and waits for others (sched_job_exchange) */
+	SCHED_POOL       /* waits for its pool (sched_job.pool) */
 };
 struct sched_reason { /* why a job waits, as data */
 	enum sched_why why;

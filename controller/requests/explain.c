@@ -132,7 +132,7 @@ static void why_queued(struct core *c, struct cjob *j, cJSON *body, cJSON *waits
 	    [SCHED_FITS] = "scheduling",      [SCHED_BUSY] = "resources",   [SCHED_BEHIND] = "turn",
 	    [SCHED_NO_NODES] = "nodes",       [SCHED_IMPOSSIBLE] = "nodes", [SCHED_QUOTA] = "quota",
 	    [SCHED_CLOSED] = "budget",        [SCHED_DEPENDS] = "jobs",     [SCHED_NEVER] = "jobs",
-	    [SCHED_RESERVED] = "reservation", [SCHED_REPLACING] = "nodes"};
+	    [SCHED_RESERVED] = "reservation", [SCHED_REPLACING] = "nodes",  [SCHED_POOL] = "pool"};
 	struct sched_reason r;
 
 	if (j->r.array && !j->admitted) {

@@ -135,7 +135,8 @@ static const struct job *whose_turn(const struct sched *s)
 	for (uint32_t i = 0; i < s->n_active; i++) {
 		const struct lane *l = s->active[i];
 
-		if (l->shape->hopeless_gen == s->nodes_gen || account_full(l->account, l->shape->gpus) == 2)
+		if (l->shape->hopeless_gen == s->nodes_gen || l->shape->pool ||
+		    account_full(l->account, l->shape->gpus) == 2)
 			continue;
 		if (!best || order_before(s, l->first, best))
 			best = l->first;
@@ -198,6 +199,10 @@ static void say_brief(const struct sched *s, const struct job *j, struct page *p
 	}
 	if (account_full(j->lane->account, sh->gpus) == 2) {
 		text_add(o, "its quota or budget is used up");
+		return;
+	}
+	if (sched_pool_parts(s, sh->pool) < sh->instances && sh->pool) {
+		text_add(o, "waits for warm pool %" PRIu64, sh->pool);
 		return;
 	}
 	enough = sh->gpus ? gpus_free >= sh->gpus : slots_free >= slots;

@@ -21,7 +21,7 @@ static const struct job *find_blocker(const struct sched *s, const struct job *j
 		const struct lane *l = s->active[i];
 		const struct job *first = l->shape->hopeless_gen == s->nodes_gen ? NULL : l->first;
 
-		if (!first || first == j || account_full(l->account, l->shape->gpus) == 2)
+		if (!first || first == j || l->shape->pool || account_full(l->account, l->shape->gpus) == 2)
 			continue;
 		if (order_before(s, first, j) && (!best || order_before(s, first, best)))
 			best = first;
@@ -163,6 +163,24 @@ static int explain_booked(const struct sched *s, const struct job *j, struct sch
 	return !fits;
 }
 
+/* Follows S-172. */
+static void explain_pool(const struct sched *s, const struct shape *sh, uint32_t failed,
+                         struct sched_reason *r, struct text *o)
+{
+	uint32_t parts = sched_pool_parts(s, sh->pool);
+
+	r->why = SCHED_POOL;
+	text_add(o, "waits for warm pool %" PRIu64 ": ", sh->pool);
+	if (!parts) {
+		text_add(o, "none of it is free now");
+		return;
+	}
+	text_add(o, "needs ");
+	obstacle_need(o, sh, &sh->groups[failed]);
+	text_add(o, " on its nodes; %" PRIu32 " of its %" PRIu32 " free node%s suffice%s", r->free_instances,
+	         parts, parts == 1 ? "" : "s", r->free_instances == 1 ? "s" : "");
+}
+
 static void explain_now(const struct sched *s, const struct job *j, struct sched_reason *r)
 {
 	struct text o = text_on(r->text, sizeof(r->text));
@@ -177,6 +195,8 @@ static void explain_now(const struct sched *s, const struct job *j, struct sched
 	first = find_blocker(s, j);
 	if (account_full(j->lane->account, sh->gpus) == 2) {
 		explain_quota(j, r, &o);
+	} else if (!fits && sh->pool) {
+		explain_pool(s, sh, failed, r, &o);
 	} else if (!fits) {
 		r->why = SCHED_BUSY;
 		text_add(&o, "needs ");

@@ -66,6 +66,8 @@ struct account *account_get(struct sched *s, const char *queue, const char *owne
 	if (b)
 		memcpy(path + a, owner, b);
 	out = make_account(s, path, a + b);
+	if (b && !out->pool_owner)
+		out->pool_owner = pool_owner_get(s, owner);
 	free(path);
 	return out;
 }

@@ -4,6 +4,8 @@
 #include "scheduler/base/uthash.h"
 #include "scheduler/sched.h"
 
+struct pool_owner;
+
 struct account { /* a queue, or an owner in one; the root has path "" */
 	char *path;
 	struct account *parent;
@@ -22,6 +24,7 @@ struct account { /* a queue, or an owner in one; the root has path "" */
 	double now_use;  /* use, decayed to now_at - 1: it is compared often within a look */
 	uint64_t now_at; /* 0: not worked out */
 	int borrow, closed;
+	struct pool_owner *pool_owner; /* whose it is, for warm pools; NULL a queue */
 	UT_hash_handle hh;
 };
 

@@ -23,7 +23,7 @@ uint64_t hold_cpus(const struct job *j, const struct hold *h)
 	return j->shape && !j->shape->gpus ? h->n_cpus : 0;
 }
 
-void hold_take(struct sched *s, struct job *j, const struct hold *h)
+void hold_take(struct sched *s, struct job *j, struct hold *h)
 {
 	struct node *n = h->node;
 	struct hold *mine;
@@ -56,6 +56,8 @@ void hold_take(struct sched *s, struct job *j, const struct hold *h)
 	n->holders++;
 	if (h->exclusive)
 		n->exclusive = j->id;
+	if (n->parts)
+		j->holds[j->n_holds - 1].pool = h->pool = pools_give_way(s, j, h);
 	node_count(s, n);
 	account_change(s, j->lane ? j->lane->account : NULL, h->n_gpus, hold_cpus(j, h), 1);
 }

@@ -12,9 +12,11 @@ struct hold {
 	uint32_t *gpus, *cpus;
 	uint64_t memory, disk;
 	int exclusive;
+	uint64_t pool; /* whose part it uses there; 0 none */
 };
 
-void hold_take(struct sched *s, struct job *j, const struct hold *h); /* h is copied, its vectors too */
+/* h is copied, its vectors too. Warm pools give way; h->pool is the one that it uses. */
+void hold_take(struct sched *s, struct job *j, struct hold *h);
 void hold_give_back(struct sched *s, struct job *j, uint32_t i);
 uint64_t hold_cpus(const struct job *j, const struct hold *h); /* its slots that count as use, next to GPUs */
 

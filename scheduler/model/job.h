@@ -9,6 +9,7 @@ struct shape {
 	size_t key_n;
 	struct sched_group *groups;
 	uint32_t n_groups, instances;
+	uint64_t pool; /* only on its parts; 0 any place */
 	uint64_t memory, disk, gpu_memory;
 	int exclusive;
 	char *gpu_model;

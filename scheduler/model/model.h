@@ -18,6 +18,7 @@
 #include "scheduler/model/job.h"
 #include "scheduler/model/lane.h"
 #include "scheduler/model/node.h"
+#include "scheduler/model/pool.h"
 #include "scheduler/model/reservation.h"
 #include "scheduler/model/running.h"
 #include "scheduler/model/view.h"
@@ -49,6 +50,11 @@ struct sched {
 	struct domain *domains[LEVELS]; /* by name; none is empty */
 	uint32_t largest[LEVELS];       /* nodes of the largest */
 	size_t n_reservations, n_drained;
+	struct pool *pools; /* by id; none is empty */
+	struct pool_owner *pool_owners;
+	struct pool_lost *pools_lost, *last_lost; /* not yet reported */
+	size_t n_parts;                           /* of all pools */
+	uint32_t n_pool_shapes;                   /* shapes that want the parts of one pool */
 	struct kin *kin;
 	struct size *sizes;
 	struct tally seen;    /* all run times */

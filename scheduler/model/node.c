@@ -259,6 +259,7 @@ void sched_node_set(struct sched *s, const struct sched_node *in)
 	domain_set(s, n, LEVEL_SWITCH, in->switch_name);
 	domain_set(s, n, LEVEL_RACK, in->rack_name);
 	node_count(s, n);
+	pools_node_changed(s, n);
 	s->gen++;
 	s->input++;
 }
@@ -280,6 +281,7 @@ void sched_node_remove(struct sched *s, uint64_t id)
 	n->known = n->usable = n->spare = 0;
 	not_drained(s, n);
 	count_free(s, n);
+	pools_node_gone(s, n);
 	node_drop_unused(s, n); /* else it is remembered until the last holder gives back */
 }
 
@@ -325,7 +327,7 @@ void sched_count(const struct sched *s, size_t *waiting, size_t *nodes, size_t *
 
 void node_drop_unused(struct sched *s, struct node *n)
 {
-	if (n->known || n->holders)
+	if (n->known || n->holders || n->parts)
 		return;
 	HASH_DELETE(hh, s->nodes, n);
 	node_free(s, n);

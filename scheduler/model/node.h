@@ -6,6 +6,7 @@
 
 #define MAX_FREE 64 /* free GPUs of a node that are counted one by one; more count as so many */
 
+struct pool_part;
 struct shape;
 
 struct gpu {
@@ -35,6 +36,7 @@ struct node {
 	uint32_t holders;            /* jobs with something here */
 	uint32_t n_reservations, at; /* at: index in sorted */
 	uint64_t exclusive;          /* job that has the node for itself; 0 none */
+	struct pool_part *parts;     /* of warm pools; all of them are free */
 	int usable, known;           /* known = 0: only held on, from before a restart */
 	uint8_t drained; /* 1: it takes no jobs only because it was drained; 2: as 1, put aside for now */
 	uint8_t spare;   /* enum spare */

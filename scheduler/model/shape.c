@@ -58,6 +58,7 @@ static void key_make(const struct sched_job *j, struct bytes *b)
 	add_bytes(b, &exclusive, sizeof(exclusive));
 	add_bytes(b, &j->limit_s, sizeof(j->limit_s));
 	add_bytes(b, &j->believed_s, sizeof(j->believed_s));
+	add_bytes(b, &j->pool, sizeof(j->pool));
 	add_str(b, j->gpu_model);
 	add_list(b, j->instance_types);
 	add_list(b, j->requires);
@@ -111,6 +112,8 @@ struct shape *shape_get(struct sched *s, const struct sched_job *j)
 	for (uint32_t i = 0; i < j->n_groups && !sh->gpus; i++)
 		sh->cpus += (uint64_t)j->groups[i].instances * j->groups[i].ranks * j->groups[i].cpus_per_rank;
 	sh->span = j->span;
+	sh->pool = j->pool;
+	s->n_pool_shapes += sh->pool != 0;
 	sh->memory = j->memory_bytes;
 	sh->disk = j->disk_bytes;
 	sh->gpu_memory = j->gpu_memory_bytes;
@@ -129,6 +132,7 @@ void shape_put(struct sched *s, struct shape *sh)
 	if (--sh->users)
 		return;
 	HASH_DELETE(hh, s->shapes, sh);
+	s->n_pool_shapes -= sh->pool != 0;
 	free(sh->key);
 	free(sh->groups);
 	free(sh->gpu_model);

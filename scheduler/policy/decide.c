@@ -14,6 +14,7 @@
 #include "scheduler/policy/plan.h"
 #include "scheduler/policy/reserved_first.h"
 #include "scheduler/policy/shadow.h"
+#include "scheduler/policy/warmth.h"
 
 static void place_fill(struct sched_place *p, const struct hold *h)
 {
@@ -23,6 +24,7 @@ static void place_fill(struct sched_place *p, const struct hold *h)
 	p->n_gpus = h->n_gpus;
 	p->cpus = h->cpus;
 	p->n_cpus = h->n_cpus;
+	p->pool = h->pool;
 }
 
 static struct sched_decision *take_place(struct sched *s, struct job *j, const int32_t *assign)
@@ -36,13 +38,14 @@ static struct sched_decision *take_place(struct sched *s, struct job *j, const i
 	shadow_took(s, j, assign);
 	reserved_first_forget(s, j);
 	lane_unwait(s, j);
+	warmth_settle(j, assign);
 	for (uint32_t g = 0; g < j->shape->n_groups; g++) {
 		for (size_t i = 0; i < s->n_sorted; i++) {
 			struct hold h;
 
 			if (assign[i] != (int32_t)g)
 				continue;
-			fit_choose(s->sorted[i], j->shape, g, &h);
+			fit_choose(s->sorted[i], j, g, &h);
 			h.node = s->sorted[i];
 			hold_take(s, j, &h);
 			place_fill(&d->places[d->n++], &h); /* h's vectors go to the decision */
@@ -75,8 +78,13 @@ enum verdict { START, PASS, STOP };
 static enum verdict no_place(struct sched *s, struct bid *b, int32_t *assign)
 {
 	struct shape *sh = b->lane->shape;
-	int kept = s->n_reservations && (s->trying = NULL, fit_gang(s, sh, FIT_NOW, assign));
+	int kept;
 
+	if (sh->pool) { /* it waits for its pool, not for others: S-169 */
+		b->lane->refused = s->era;
+		return PASS;
+	}
+	kept = s->n_reservations && (s->trying = NULL, fit_gang(s, sh, FIT_NOW, assign));
 	if (fit_hopeless(s, sh, assign))
 		return PASS;
 	if (kept) { /* only a reservation is in its way: that is no reason to hold back others */
@@ -98,6 +106,14 @@ static enum verdict no_place(struct sched *s, struct bid *b, int32_t *assign)
 	return PASS;
 }
 
+/* Where it would go without warm pools; it does not wait because of them. Follows S-170. */
+static int fits_blindly(struct sched *s, const struct job *j, int32_t *assign)
+{
+	reservation_try(s, j, s->now_s);
+	return s->pools && !j->shape->pool && fit_gang(s, j->shape, FIT_NOW | FIT_BLIND, assign) &&
+	       shadow_allows(s, j, assign);
+}
+
 /* Follows S-215 and S-216. */
 static enum verdict try_bid(struct sched *s, struct bid *b, int32_t *assign)
 {
@@ -117,7 +133,7 @@ static enum verdict try_bid(struct sched *s, struct bid *b, int32_t *assign)
 	}
 	if (!s->head || b->job == s->head)
 		return START;
-	if (!shadow_allows(s, b->job, assign)) {
+	if (!shadow_allows(s, b->job, assign) && !fits_blindly(s, b->job, assign)) {
 		b->lane->shape->crowds_era = s->era;
 		return PASS;
 	}

@@ -11,6 +11,7 @@
 
 #include "scheduler/model/model.h"
 #include "scheduler/policy/fit.h"
+#include "scheduler/policy/warmth.h"
 
 static uint32_t *ids_copy(const uint32_t *v, uint32_t n)
 {
@@ -28,17 +29,19 @@ static struct sched_place place_of(const struct hold *h)
 	                            .gpus = ids_copy(h->gpus, h->n_gpus),
 	                            .n_gpus = h->n_gpus,
 	                            .cpus = ids_copy(h->cpus, h->n_cpus),
-	                            .n_cpus = h->n_cpus};
+	                            .n_cpus = h->n_cpus,
+	                            .pool = h->pool};
 }
 
 static void take_new(struct sched *s, struct job *j, const int32_t *assign)
 {
+	warmth_settle(j, assign);
 	for (size_t i = 0; i < s->n_sorted; i++) {
 		struct hold h;
 
 		if (assign[i] < 0)
 			continue;
-		fit_choose(s->sorted[i], j->shape, (uint32_t)assign[i], &h);
+		fit_choose(s->sorted[i], j, (uint32_t)assign[i], &h);
 		h.node = s->sorted[i];
 		hold_take(s, j, &h);
 		free(h.gpus);

@@ -17,6 +17,7 @@
 
 #include "scheduler/base/uthash.h"
 #include "scheduler/model/model.h"
+#include "scheduler/policy/warmth.h"
 
 static int is_listed(char *const *v, const char *s)
 {
@@ -30,6 +31,11 @@ static int gpu_ok(const struct gpu *g, const struct shape *sh, unsigned mode)
 {
 	return g->present && (!g->owner || mode & FIT_EMPTY) && g->g.memory_bytes >= sh->gpu_memory &&
 	       (!sh->gpu_model || strcmp(g->g.model, sh->gpu_model) == 0);
+}
+
+int fit_gpu(const struct gpu *g, const struct shape *sh)
+{
+	return gpu_ok(g, sh, FIT_NOW);
 }
 
 static int gpus_fit(const struct node *n, const struct shape *sh, uint32_t want, unsigned mode)
@@ -86,6 +92,8 @@ int fit_node(const struct sched *s, const struct node *n, const struct shape *sh
 			return 0;
 	if (!(mode & FIT_EMPTY) && n->n_reservations && !reservation_allows(s, n))
 		return 0;
+	if (sh->pool && !(mode & FIT_EMPTY) && !warmth_suffices(s->trying, sh, n, g))
+		return 0;
 	return !*sh->avoid || !is_listed(sh->avoid, n->name);
 }
 
@@ -94,7 +102,13 @@ struct matching {
 	const struct shape *sh;
 	const char *type;
 	unsigned mode;
-	int ranked; /* the best place is wanted, not only whether there is one */
+	int ranked;              /* the best place is wanted, not only whether there is one */
+	const struct job *owner; /* the job whose pools count; NULL: pools do not count */
+	enum {
+		NODES_ALL,
+		NODES_WARM, /* healthy ones on which its owner's pools suffice */
+		NODES_COLD  /* healthy ones on which no other pool gives way */
+	} only;
 	int32_t *assign;
 	uint8_t *seen; /* groups on the present path */
 	const struct domain
@@ -104,9 +118,21 @@ struct matching {
 	size_t n;
 };
 
+/* Follows S-166. */
+static int is_warm_enough(const struct matching *m, const struct node *n, const struct sched_group *g)
+{
+	uint64_t idle;
+
+	if (n->doubt && !(n->spare && m->mode & FIT_SPARE))
+		return 0;
+	if (!n->parts)
+		return m->only == NODES_COLD;
+	return warmth_of(m->owner, m->sh, n, g, &idle) <= (m->only == NODES_WARM ? WARMTH_OWN : WARMTH_COLD);
+}
+
 static int node_suits(const struct matching *m, const struct node *n, const struct sched_group *g)
 {
-	return fit_node(m->s, n, m->sh, g, m->type, m->mode);
+	return fit_node(m->s, n, m->sh, g, m->type, m->mode) && (m->only == NODES_ALL || is_warm_enough(m, n, g));
 }
 
 /* One more node for group g, moving other groups' nodes where that helps. Follows S-114. */
@@ -135,7 +161,7 @@ static int augment_group(struct matching *m, uint32_t g)
 }
 
 struct choice {
-	uint64_t rank;
+	uint64_t first, rank;
 	uint32_t slots; /* free ones */
 	size_t at;
 };
@@ -144,6 +170,8 @@ static int by_rank(const void *a, const void *b)
 {
 	const struct choice *x = a, *y = b;
 
+	if (x->first != y->first)
+		return x->first < y->first ? -1 : 1;
 	if (x->rank != y->rank)
 		return x->rank < y->rank ? -1 : 1;
 	if (x->slots != y->slots)
@@ -176,15 +204,24 @@ static uint64_t apart_of(const struct matching *m, const struct node *n)
 	return level + (n->spare ? 0 : LEVELS + 1);
 }
 
+/* Health before warmth, the pool that was idle longest before others. Follows S-164 and S-165. */
+static uint64_t first_of(const struct matching *m, const struct node *n, const struct sched_group *g)
+{
+	uint64_t idle, first = apart_of(m, n) << 61 | at_most(n->doubt, 8) << 53;
+
+	return m->owner ? first | (uint64_t)warmth_of(m->owner, m->sh, n, g, &idle) << 50 | at_most(idle, 50)
+	                : first;
+}
+
 /* Follows S-113. */
-static struct choice choice_of(const struct matching *m, const struct node *n)
+static struct choice choice_of(const struct matching *m, const struct node *n, const struct sched_group *g)
 {
 	const struct sched *s = m->s;
 	int warm = s->trying && s->trying->warm && n->warm && strcmp(n->warm, s->trying->warm) == 0;
 	uint32_t gpus = s->planning ? s->view[n->at].gpus : n->free_gpus;
 
-	return (struct choice){.rank = apart_of(m, n) << 61 | at_most(n->doubt, 8) << 53 |
-	                               at_most(gpus, 12) << 41 | (uint64_t)!warm << 40 |
+	return (struct choice){.first = first_of(m, n, g),
+	                       .rank = at_most(gpus, 12) << 41 | (uint64_t)!warm << 40 |
 	                               at_least_0(n->price * 100, 20) << 20 | at_least_0(n->power, 20),
 	                       .slots = s->planning ? s->view[n->at].slots : n->free_slots,
 	                       .at = n->at};
@@ -206,7 +243,7 @@ static uint32_t best_fit(struct matching *m, uint32_t g)
 		if (m->assign[x->at] >= 0 || !node_suits(m, x, want))
 			continue;
 		if (m->ranked)
-			this = choice_of(m, x);
+			this = choice_of(m, x, want);
 		if (lack == 1 && n) { /* the most common case needs no list */
 			c[0] = by_rank(&this, &c[0]) < 0 ? this : c[0];
 			continue;
@@ -224,6 +261,12 @@ static uint32_t best_fit(struct matching *m, uint32_t g)
 		m->assign[c[i].at] = (int32_t)g;
 	free(c);
 	return lack;
+}
+
+/* The best place is wanted, not only whether there is one. */
+static int is_best(const struct matching *m)
+{
+	return (m->mode & ~(unsigned)FIT_SPARE) == FIT_NOW || (m->mode == FIT_VIEW && m->s->planning);
 }
 
 /* All of it on these nodes. *failed: the group that lacks one. Follows S-105. */
@@ -338,15 +381,26 @@ static int place_within(struct matching *m, enum level level)
 	return fits;
 }
 
+/* The best place is wanted, and whether all of it is near counts. */
+static int looks_near(const struct matching *m)
+{
+	const struct shape *sh = m->sh;
+
+	return is_best(m) && sh->instances > 1 && sh->span != SCHED_SPAN_ANY &&
+	       (sh->instances <= m->s->largest[LEVEL_SWITCH] || sh->instances <= m->s->largest[LEVEL_RACK]);
+}
+
+static enum level level_needed(const struct shape *sh)
+{
+	return sh->instances > 1 ? domain_needed(sh->span) : LEVELS;
+}
+
 /* Follows S-119, S-124 and S-126. */
 static int fit_type(struct matching *m, uint32_t *failed)
 {
 	const struct shape *sh = m->sh;
-	int best = (m->mode & ~(unsigned)FIT_SPARE) == FIT_NOW || (m->mode == FIT_VIEW && m->s->planning),
-	    gang = sh->instances > 1,
-	    near = best && gang && sh->span != SCHED_SPAN_ANY &&
-	           (sh->instances <= m->s->largest[LEVEL_SWITCH] || sh->instances <= m->s->largest[LEVEL_RACK]);
-	enum level needed = gang ? domain_needed(sh->span) : LEVELS;
+	int best = is_best(m), near = looks_near(m);
+	enum level needed = level_needed(sh);
 
 	m->ranked = best && !near && needed == LEVELS;
 	*failed = 0;
@@ -363,18 +417,71 @@ static int fit_type(struct matching *m, uint32_t *failed)
 }
 
 /* Follows S-109, S-110 and S-125. */
+static int fit_types(struct matching *m, uint32_t *failed)
+{
+	char **t = m->sh->types;
+	int fits;
+
+	do {
+		m->type = *t;
+		fits = fit_type(m, failed);
+	} while (!fits && *t && *++t);
+	return fits;
+}
+
+/* ---- warm pools --------------------------------------------------------------------------------- */
+
+/* Best fit finds by its order alone what the narrower looks would find. */
+static int order_suffices(const struct matching *m)
+{
+	const struct shape *sh = m->sh;
+
+	return sh->n_groups == 1 && !looks_near(m) && level_needed(sh) == LEVELS &&
+	       (!*sh->types || !sh->types[1]);
+}
+
+/* Follows S-166. */
+static int fit_looks(struct matching *m, uint32_t *failed)
+{
+	const struct pool_owner *o = pool_owner_of(m->owner);
+
+	if (!order_suffices(m)) {
+		m->only = NODES_WARM;
+		if (o && o->n_parts >= m->sh->instances && !(m->mode & FIT_SPARE) && fit_types(m, failed))
+			return 1;
+		m->only = NODES_COLD;
+		if (fit_types(m, failed))
+			return 1;
+	}
+	m->only = NODES_ALL;
+	return fit_types(m, failed);
+}
+
+/* Pools that are used as a whole are open only if they are. Follows S-167. */
+static int fit_pools(struct matching *m, uint32_t *failed)
+{
+	int open = warmth_open(m->owner, m->sh), fits = fit_looks(m, failed);
+
+	if (!fits || !open || !warmth_close(m->owner, m->assign))
+		return fits;
+	fits = fit_looks(m, failed);
+	if (!warmth_close(m->owner, m->assign))
+		return fits;
+	warmth_close_all(m->owner);
+	return fit_looks(m, failed);
+}
+
 static int fit_any(const struct sched *s, const struct shape *sh, unsigned mode, int32_t *assign,
                    uint32_t *failed)
 {
-	struct matching m = {.s = s, .sh = sh, .mode = mode, .assign = assign};
-	char **t = sh->types;
+	struct matching m = {.s = s, .sh = sh, .mode = mode & ~(unsigned)FIT_BLIND, .assign = assign};
 	int fits;
 
 	m.seen = mem_alloc(sh->n_groups ? sh->n_groups : 1, 1);
-	do {
-		m.type = *t;
-		fits = fit_type(&m, failed);
-	} while (!fits && *t && *++t);
+	/* A later time knows no pools: S-171. */
+	if (s->pools && s->trying && (mode & ~(unsigned)FIT_SPARE) == FIT_NOW)
+		m.owner = s->trying;
+	fits = m.owner ? fit_pools(&m, failed) : fit_types(&m, failed);
 	free(m.seen);
 	return fits;
 }
@@ -426,13 +533,21 @@ static size_t find_takers(const struct sched *s, const struct job *j, struct nod
 	return n;
 }
 
-/* Follows S-152 and S-153. */
+static int place_rest(struct matching *m, struct node *const *takers, size_t n)
+{
+	uint32_t failed;
+
+	memset(m->assign, 0xff, m->s->n_sorted * sizeof(*m->assign));
+	return place_gang(m, takers, n, &failed);
+}
+
+/* Follows S-152, S-153 and S-168. */
 int fit_rest(const struct sched *s, const struct job *j, int32_t *assign)
 {
 	struct matching m = {.s = s, .mode = FIT_NOW | FIT_SPARE, .ranked = 1, .assign = assign};
 	struct shape rest = *j->shape;
 	struct node **takers;
-	uint32_t failed;
+	size_t n;
 	int fits;
 
 	if (!j->n_holds)
@@ -450,8 +565,13 @@ int fit_rest(const struct sched *s, const struct job *j, int32_t *assign)
 	m.type = *rest.types ? j->holds[0].node->type : NULL;
 	m.seen = mem_alloc(rest.n_groups, 1);
 	takers = mem_alloc(s->n_sorted + 1, sizeof(*takers));
-	memset(assign, 0xff, s->n_sorted * sizeof(*assign));
-	fits = place_gang(&m, takers, find_takers(s, j, takers), &failed);
+	n = find_takers(s, j, takers);
+	m.owner = s->pools ? j : NULL;
+	m.only = m.owner ? NODES_COLD : NODES_ALL;
+	warmth_close_all(j);
+	fits = place_rest(&m, takers, n);
+	m.only = NODES_ALL;
+	fits = fits || (m.owner && place_rest(&m, takers, n));
 	free(takers);
 	free(m.seen);
 	free(rest.groups);
@@ -544,70 +664,6 @@ uint32_t fit_count(const struct sched *s, const struct shape *sh, uint32_t group
 			best = n;
 	} while (*t && *++t);
 	return best;
-}
-
-/* GPUs that are linked with each other, when one link group has enough: the smallest such group, to leave
- * large ones whole. Follows S-115. */
-static uint32_t best_link_group(const struct node *n, const struct shape *sh, uint32_t want)
-{
-	uint32_t best = 0, best_free = UINT32_MAX;
-
-	for (uint32_t i = 0; i < n->n_gpus; i++) {
-		uint32_t group = n->gpus[i].g.link_group, have = 0;
-
-		for (uint32_t k = 0; group && k < n->n_gpus; k++)
-			have += (uint32_t)(n->gpus[k].g.link_group == group && gpu_ok(&n->gpus[k], sh, FIT_NOW));
-		if (have >= want && have < best_free) {
-			best = group;
-			best_free = have;
-		}
-	}
-	return best;
-}
-
-/* The socket that has enough free GPUs (of that link group), and the fewest of these; else the one with the
- * most. Follows S-116. */
-static uint32_t best_numa(const struct node *n, const struct shape *sh, uint32_t link, uint32_t want)
-{
-	uint32_t best = 0, best_free = 0;
-
-	for (uint32_t i = 0; i < n->n_gpus; i++) {
-		uint32_t have = 0, numa = n->gpus[i].g.numa;
-
-		for (uint32_t k = 0; k < n->n_gpus; k++)
-			have += (uint32_t)(n->gpus[k].g.numa == numa && gpu_ok(&n->gpus[k], sh, FIT_NOW) &&
-			                   (!link || n->gpus[k].g.link_group == link));
-		if (!best_free || (best_free < want ? have > best_free : have >= want && have < best_free)) {
-			best = numa;
-			best_free = have;
-		}
-	}
-	return best;
-}
-
-/* Follows S-117. */
-void fit_choose(const struct node *n, const struct shape *sh, uint32_t group, struct hold *out)
-{
-	const struct sched_group *g = &sh->groups[group];
-	uint32_t slots = g->ranks * g->cpus_per_rank, link = g->gpus > 1 ? best_link_group(n, sh, g->gpus) : 0,
-	         numa;
-
-	memset(out, 0, sizeof(*out));
-	out->group = group;
-	out->memory = sh->memory;
-	out->disk = sh->disk;
-	out->exclusive = sh->exclusive;
-	out->gpus = mem_alloc(g->gpus + 1, sizeof(*out->gpus));
-	out->cpus = mem_alloc(slots + 1, sizeof(*out->cpus));
-	numa = best_numa(n, sh, link, g->gpus);
-	for (int other = 0; other < 2; other++) /* neighbours first, then what is left */
-		for (uint32_t i = 0; i < n->n_gpus && out->n_gpus < g->gpus; i++)
-			if (gpu_ok(&n->gpus[i], sh, FIT_NOW) && (!link || n->gpus[i].g.link_group == link) &&
-			    (n->gpus[i].g.numa == numa) != other)
-				out->gpus[out->n_gpus++] = n->gpus[i].g.index;
-	for (uint32_t i = 0; i < n->slots && out->n_cpus < slots; i++)
-		if (!n->slot_owner[i])
-			out->cpus[out->n_cpus++] = i;
 }
 
 /* Follows S-144. */

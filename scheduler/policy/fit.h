@@ -4,6 +4,7 @@
 #include "scheduler/sched.h"
 
 struct domain;
+struct gpu;
 struct hold;
 struct job;
 struct node;
@@ -15,8 +16,10 @@ enum fit_mode {
 	FIT_ANY_STATE = 2, /* usable or not */
 	FIT_VIEW = 4,      /* at the shadow time */
 	FIT_DRAINED = 8,   /* drained nodes, too */
-	FIT_SPARE = 16     /* spare nodes, too, and they first */
+	FIT_SPARE = 16,    /* spare nodes, too, and they first */
+	FIT_BLIND = 32     /* warm pools do not count */
 };
+int fit_gpu(const struct gpu *g, const struct shape *sh); /* is it free, and such as the shape wants? */
 /* One instance of group g on this node? type NULL any. */
 int fit_node(const struct sched *s, const struct node *n, const struct shape *sh, const struct sched_group *g,
              const char *type, unsigned mode);
@@ -35,7 +38,7 @@ uint32_t fit_count(const struct sched *s, const struct shape *sh, uint32_t group
  * first. NULL: no node could. */
 const struct domain *fit_domain(const struct sched *s, const struct shape *sh, uint32_t group, unsigned mode,
                                 uint32_t *count);
-/* Chooses GPUs and slots on a node that fits; the vectors are malloc'ed. */
-void fit_choose(const struct node *n, const struct shape *sh, uint32_t group, struct hold *out);
+/* choose.c: GPUs and slots for the job on a node that fits; the vectors are malloc'ed. */
+void fit_choose(const struct node *n, const struct job *j, uint32_t group, struct hold *out);
 
 #endif

@@ -301,6 +301,7 @@ static void put_wishes(struct recorder *r, const struct sched_job *j)
 	key_number(r, "first", j->first != 0);
 	key_number(r, "firm", j->firm != 0);
 	key_text(r, "warm", j->warm);
+	key_number(r, "pool", j->pool);
 	for (uint32_t i = 0; i < j->n_after; i++) {
 		put_key(r, "after");
 		put_number(r, j->after[i].job);
@@ -356,7 +357,39 @@ static void put_places(struct recorder *r, const struct sched_decision *d)
 		put_number(r, p->group);
 		put_numbers(r, p->gpus, p->n_gpus);
 		put_numbers(r, p->cpus, p->n_cpus);
+		if (p->pool) {
+			put_bytes(r, ",", 1);
+			put_number(r, p->pool);
+		}
 	}
+}
+
+static void put_part(struct recorder *r, const struct sched_pool_part *p)
+{
+	put_key(r, "part");
+	put_number(r, p->node);
+	put_numbers(r, p->gpus, p->n_gpus);
+	put_numbers(r, p->cpus, p->n_cpus);
+	put_bytes(r, ",", 1);
+	put_number(r, p->memory_bytes);
+	put_bytes(r, ",", 1);
+	put_number(r, p->disk_bytes);
+}
+
+void record_pool(struct recorder *to, const struct sched_pool *p)
+{
+	struct recorder *r = begin_line(to, "pool");
+
+	if (!r)
+		return;
+	word_number(r, p->id);
+	key_text(r, "owner", p->owner);
+	key_text(r, "warm", p->warm);
+	key_number(r, "exclusive", p->exclusive != 0);
+	key_number(r, "idle", p->idle_since_s);
+	for (uint32_t i = 0; i < p->n_parts; i++)
+		put_part(r, &p->parts[i]);
+	end_line(r);
 }
 
 void record_restore(struct recorder *to, const struct sched_job *j, const struct sched_decision *d,

@@ -37,7 +37,9 @@ enum record_line_kind {
 	LINE_STARTED,
 	LINE_END,     /* yes: well */
 	LINE_RELEASE, /* node_id, too */
-	LINE_STEP     /* places: what was decided; job 0 nothing */
+	LINE_POOL,
+	LINE_POOL_REMOVE, /* id */
+	LINE_STEP         /* places: what was decided; job 0 nothing */
 };
 struct record_line { /* one line; all texts and vectors belong to the teller, until its next line */
 	enum record_line_kind kind;
@@ -53,6 +55,7 @@ struct record_line { /* one line; all texts and vectors belong to the teller, un
 	const uint64_t *drop;
 	uint32_t n_drop;
 	struct sched_decision places;
+	struct sched_pool pool;
 };
 
 struct record_reader;

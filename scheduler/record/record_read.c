@@ -24,6 +24,7 @@ struct record_reader {
 	struct sched_gpu *gpus;
 	uint64_t *nodes;
 	struct sched_place *places;
+	struct sched_pool_part *parts;
 	uint32_t *numbers, n_numbers;
 	const char *what;
 };
@@ -45,6 +46,7 @@ void record_reader_destroy(struct record_reader *t)
 	free(t->gpus);
 	free(t->nodes);
 	free(t->places);
+	free(t->parts);
 	free(t->numbers);
 	free(t);
 }
@@ -65,6 +67,7 @@ static void reserve_room(struct record_reader *t, size_t n)
 	t->gpus = mem_resize(t->gpus, most, sizeof(*t->gpus));
 	t->nodes = mem_resize(t->nodes, most, sizeof(*t->nodes));
 	t->places = mem_resize(t->places, most, sizeof(*t->places));
+	t->parts = mem_resize(t->parts, most, sizeof(*t->parts));
 	t->numbers = mem_resize(t->numbers, n + 1, sizeof(*t->numbers));
 }
 
@@ -285,9 +288,26 @@ static int read_place(struct record_reader *t, char *s, struct sched_decision *d
 
 	*p = (struct sched_place){0};
 	if (read_number(t, next_part(&s), &p->node) || read_number32(t, next_part(&s), &p->group) ||
-	    read_numbers(t, next_part(&s), &p->gpus, &p->n_gpus) || read_numbers(t, s, &p->cpus, &p->n_cpus))
+	    read_numbers(t, next_part(&s), &p->gpus, &p->n_gpus) ||
+	    read_numbers(t, next_part(&s), &p->cpus, &p->n_cpus) || (*s && read_number(t, s, &p->pool)))
 		return -1;
 	d->n++;
+	return 0;
+}
+
+static int read_part(struct record_reader *t, char *s, struct sched_pool *of)
+{
+	struct sched_pool_part *p = &t->parts[of->n_parts];
+	uint32_t *gpus, *cpus;
+
+	*p = (struct sched_pool_part){0};
+	if (read_number(t, next_part(&s), &p->node) || read_numbers(t, next_part(&s), &gpus, &p->n_gpus) ||
+	    read_numbers(t, next_part(&s), &cpus, &p->n_cpus) ||
+	    read_number(t, next_part(&s), &p->memory_bytes) || read_number(t, s, &p->disk_bytes))
+		return -1;
+	p->gpus = gpus;
+	p->cpus = cpus;
+	of->n_parts++;
 	return 0;
 }
 
@@ -346,6 +366,8 @@ static int job_key(struct record_reader *t, const char *k, char *v, struct sched
 		return read_flag(t, v, &j->firm);
 	if (IS("warm"))
 		return read_text(t, v, &j->warm);
+	if (IS("pool"))
+		return read_number(t, v, &j->pool);
 	if (IS("after"))
 		return read_after(t, v, j);
 	if (!IS("span"))
@@ -454,6 +476,21 @@ static int queue_key(struct record_reader *t, const char *k, char *v, struct sch
 	return report_unknown(t);
 }
 
+static int pool_key(struct record_reader *t, const char *k, char *v, struct sched_pool *p)
+{
+	if (IS("owner"))
+		return read_text(t, v, &p->owner);
+	if (IS("warm"))
+		return read_text(t, v, &p->warm);
+	if (IS("exclusive"))
+		return read_flag(t, v, &p->exclusive);
+	if (IS("idle"))
+		return read_number(t, v, &p->idle_since_s);
+	if (!IS("part"))
+		return report_unknown(t);
+	return read_part(t, v, p);
+}
+
 static int one_key(struct record_reader *t, const char *k, char *v, struct record_line *o)
 {
 	switch (o->kind) {
@@ -475,6 +512,8 @@ static int one_key(struct record_reader *t, const char *k, char *v, struct recor
 		                     : job_key(t, k, v, &o->job);
 	case LINE_HOLDS:
 		return IS("on") ? read_place(t, v, &o->places) : job_key(t, k, v, &o->job);
+	case LINE_POOL:
+		return pool_key(t, k, v, &o->pool);
 	case LINE_STEP:
 		return IS("on") ? read_place(t, v, &o->places) : report_unknown(t);
 	default:
@@ -504,14 +543,31 @@ static const struct {
 	enum record_line_kind kind;
 	enum form form;
 } verbs[] = {
-    {"at", LINE_AT, F_ID},           {"now", LINE_NOW, F_ID},           {"try", LINE_TRY, F_NONE},
-    {"tried", LINE_TRIED, F_NONE},   {"policy", LINE_POLICY, F_NONE},   {"queue", LINE_QUEUE, F_PATH},
-    {"close", LINE_CLOSE, F_PATH},   {"used", LINE_USED, F_PATH},       {"node", LINE_NODE, F_ID},
-    {"gone", LINE_GONE, F_ID},       {"book", LINE_RESERVATION, F_ID},  {"unbook", LINE_UNRESERVE, F_ID},
-    {"job", LINE_JOB, F_ID},         {"restore", LINE_RESTORE, F_ID},   {"holds", LINE_HOLDS, F_ID},
-    {"remove", LINE_REMOVE, F_ID},   {"park", LINE_PARK, F_ID},         {"know", LINE_KNOW, F_ID},
-    {"started", LINE_STARTED, F_ID}, {"end", LINE_END, F_ID},           {"release", LINE_RELEASE, F_ID},
-    {"step", LINE_STEP, F_ID},       {"exchange", LINE_EXCHANGE, F_ID},
+    {"at", LINE_AT, F_ID},
+    {"now", LINE_NOW, F_ID},
+    {"try", LINE_TRY, F_NONE},
+    {"tried", LINE_TRIED, F_NONE},
+    {"policy", LINE_POLICY, F_NONE},
+    {"queue", LINE_QUEUE, F_PATH},
+    {"close", LINE_CLOSE, F_PATH},
+    {"used", LINE_USED, F_PATH},
+    {"node", LINE_NODE, F_ID},
+    {"gone", LINE_GONE, F_ID},
+    {"book", LINE_RESERVATION, F_ID},
+    {"unbook", LINE_UNRESERVE, F_ID},
+    {"job", LINE_JOB, F_ID},
+    {"restore", LINE_RESTORE, F_ID},
+    {"holds", LINE_HOLDS, F_ID},
+    {"remove", LINE_REMOVE, F_ID},
+    {"park", LINE_PARK, F_ID},
+    {"know", LINE_KNOW, F_ID},
+    {"started", LINE_STARTED, F_ID},
+    {"end", LINE_END, F_ID},
+    {"release", LINE_RELEASE, F_ID},
+    {"step", LINE_STEP, F_ID},
+    {"exchange", LINE_EXCHANGE, F_ID},
+    {"pool", LINE_POOL, F_ID},
+    {"pool-remove", LINE_POOL_REMOVE, F_ID},
 };
 
 /* Words of a fixed number behind the first. */
@@ -543,6 +599,8 @@ static void finish_lists(struct record_reader *t, struct record_line *o)
 	o->job.requires = t->n_lists[L_REQUIRES] ? t->lists[L_REQUIRES] : NULL;
 	o->job.avoid = t->n_lists[L_AVOID] ? t->lists[L_AVOID] : NULL;
 	o->places.places = t->places;
+	o->pool.id = o->id;
+	o->pool.parts = t->parts;
 }
 
 static int line_of(struct record_reader *t, const char *verb, struct record_line *o)
@@ -616,7 +674,7 @@ int record_line_matches(const struct record_line *step, const struct sched_decis
 	for (uint32_t i = 0; i < d->n; i++) {
 		const struct sched_place *a = &was->places[i], *b = &d->places[i];
 
-		if (a->node != b->node || a->group != b->group ||
+		if (a->node != b->node || a->group != b->group || a->pool != b->pool ||
 		    !same_numbers(a->gpus, a->n_gpus, b->gpus, b->n_gpus) ||
 		    !same_numbers(a->cpus, a->n_cpus, b->cpus, b->n_cpus))
 			return 0;

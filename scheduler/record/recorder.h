@@ -16,6 +16,7 @@ void record_close(struct recorder *r, const char *path, int closed);
 void record_used(struct recorder *r, const char *path, double gpu_s, uint64_t at_s);
 void record_node(struct recorder *r, const struct sched_node *n);
 void record_reservation(struct recorder *r, const struct sched_reservation *b);
+void record_pool(struct recorder *r, const struct sched_pool *p);
 void record_job(struct recorder *r, const struct sched_job *j);
 void record_exchange(struct recorder *r, const struct sched_job *j, const uint64_t *drop, uint32_t n_drop);
 void record_restore(struct recorder *r, const struct sched_job *j, const struct sched_decision *d,

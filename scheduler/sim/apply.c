@@ -61,6 +61,12 @@ void record_line_apply(struct sched *s, const struct record_line *in)
 	case LINE_RELEASE:
 		sched_job_release_place(s, in->id, in->node_id);
 		break;
+	case LINE_POOL:
+		sched_pool_set(s, &in->pool);
+		break;
+	case LINE_POOL_REMOVE:
+		sched_pool_remove(s, in->id);
+		break;
 	case LINE_NOTHING:
 	case LINE_AT:
 	case LINE_TRY:
