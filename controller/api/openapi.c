@@ -28,10 +28,12 @@ static const struct {
      "id:i? name:s? status:s? text:s? max_runtime_s:i? max_runtime_from:s? dry_run:b? possible:b? "
      "nodes:i? ranks:i? members:i? expected_start:t? expected_whole:b? expected_cut:b? expected_nodes:S? "
      "price_per_hour_usd:n? expected_price_usd:n? max_price_usd:n? members_expected_price_usd:n? "
-     "members_max_price_usd:n? resume_from_step:i? change:O<Change>? resume:O<Resume>? warnings:S?",
+     "members_max_price_usd:n? resume_from_job:i? resume_from_step:i? change:O<Change>? resume:O<Resume>? "
+     "warnings:S?",
      "the new job; with dry_run, text describes it and says whether it would start now; expected_start, "
      "expected_nodes: the present forecast; max_price_usd: the price at its time limit; members_...: of "
-     "all members of an array or a sweep, the others are of one member; warnings: settings that hearthd "
+     "all members of an array or a sweep, the others are of one member; resume_from_job, "
+     "resume_from_step: the checkpoint that a retry begins with; warnings: settings that hearthd "
      "accepts but that will hardly have the wanted effect"},
     {"JobId", "id:i", NULL},
     {"JobList", "jobs:a next:i?", "next: give it as `before` for the following page; null at the end"},

@@ -239,6 +239,8 @@ void req_requeue(struct core *c, struct request *rq)
 
 		if (*asked)
 			json_add_str(d, "begins", asked);
+		else if (j->r.status == JOB_RECOVERING && j->r.begins) /* the earlier choice stays */
+			json_add_str(d, "begins", j->r.begins);
 		if (j->r.att && j->r.att->state == ATT_ENDING)
 			cJSON_ReplaceItemInObjectCaseSensitive(d, "reason",
 			                                       cJSON_CreateString(j->r.reason ? j->r.reason : ""));

@@ -169,7 +169,16 @@ static int check_owner(struct core *c, const struct request *rq, const char *uri
 	return 0;
 }
 
-static int check_refs(struct core *c, const struct request *rq, int64_t *resume_step, struct err *e)
+struct asked {
+	const struct cjob *retries; /* NULL: the job is not a retry */
+	uint64_t from_job;          /* whose checkpoint a retry begins with; 0 none */
+	int64_t from_step;          /* -1: not known */
+	const char *bundle, *account;
+	int hold, dry_run;
+	const char *note; /* why it cannot start yet; "" unknown */
+};
+
+static int check_refs(struct core *c, const struct request *rq, struct asked *a, struct err *e)
 {
 	const struct job_spec *s = rq->spec;
 	const struct ckpt_nodes any = {NULL, 0};
@@ -189,7 +198,8 @@ static int check_refs(struct core *c, const struct request *rq, int64_t *resume_
 	rc = resolve_refs(c, s, &inputs, e);
 	if (rc == 0)
 		rc = resolve_resume(c, s, &any, &begin, e);
-	*resume_step = rc == 0 ? begin.step : -1;
+	a->from_step = rc == 0 ? begin.step : -1;
+	a->from_job = rc == 0 ? begin.job : 0;
 	strv_fini(&inputs);
 	beginning_fini(&begin);
 	return rc;
@@ -208,14 +218,6 @@ static int check_bundle(const struct request *rq, const char *bundle, int dry_ru
 }
 
 /* ---- the job --------------------------------------------------------------------------------- */
-
-struct asked {
-	const struct cjob *retries; /* NULL: the job is not a retry */
-	int64_t from_step;          /* that a retry begins with; -1: not known */
-	const char *bundle, *account;
-	int hold, dry_run;
-	const char *note; /* why it cannot start yet; "" unknown */
-};
 
 static cJSON *submitted_data(struct core *c, const struct request *rq, const struct asked *a)
 {
@@ -283,6 +285,15 @@ static void add_warnings(const struct job_spec *s, cJSON *body)
 	strv_fini(&notes);
 }
 
+/* Adds what a retry begins with. */
+static void add_beginning(const struct asked *a, cJSON *body)
+{
+	if (a->retries && a->from_job)
+		json_add_u64(body, "resume_from_job", a->from_job);
+	if (a->retries && a->from_step >= 0)
+		json_add_u64(body, "resume_from_step", (uint64_t)a->from_step);
+}
+
 static void create_job(struct core *c, struct request *rq, const struct asked *a)
 {
 	struct cjob *j = job_new(c, ++c->jobs.last_id);
@@ -314,8 +325,7 @@ static void create_job(struct core *c, struct request *rq, const struct asked *a
 	answer = idem_submitted(j->r.id, j->r.name);
 	if (members)
 		json_add_u64(answer, "members", members);
-	if (a->retries && a->from_step >= 0)
-		json_add_u64(answer, "resume_from_step", (uint64_t)a->from_step);
+	add_beginning(a, answer);
 	add_limit(c, rq->spec, answer);
 	add_warnings(rq->spec, answer);
 	hold_reply(c, rq, 201, answer);
@@ -434,8 +444,7 @@ static void dry_answer(struct core *c, struct request *rq, const struct asked *a
 	         members ? "the first: " : "");
 	foresee_start(c, rq, a, body, &text);
 	json_add_str(body, "text", text.at);
-	if (a->retries && a->from_step >= 0)
-		json_add_u64(body, "resume_from_step", (uint64_t)a->from_step);
+	add_beginning(a, body);
 	add_limit(c, rq->spec, body);
 	add_warnings(rq->spec, body);
 	hold_reply(c, rq, 200, body);
@@ -459,7 +468,7 @@ static void take_submit(struct core *c, struct request *rq, const struct cjob *r
 	    json_get_bool(rq->body, "", "hold", &a.hold, &e) < 0 ||
 	    json_get_bool(rq->body, "", "dry_run", &a.dry_run, &e) < 0 || check_limits(c, rq->spec, &e) < 0 ||
 	    check_members(c, rq, &e) < 0 || check_bundle(rq, a.bundle, a.dry_run, &e) < 0 ||
-	    check_refs(c, rq, &a.from_step, &e) < 0 || instances_check(c, rq->spec, &e) < 0 ||
+	    check_refs(c, rq, &a, &e) < 0 || instances_check(c, rq->spec, &e) < 0 ||
 	    cost_check(c, rq->spec, &e) < 0 || check_possible(c, rq->spec, owner_of_new(c, rq), &note, &e) < 0 ||
 	    check_quota(c, rq->spec, owner_of_new(c, rq), &e) < 0 ||
 	    await_check(c, rq->spec, note.at, note.size, &e) < 0) {

@@ -9,6 +9,7 @@
  * The checkpoint is one entry of the job's list (record/ckpt.h), the newest that can be used. A job without a
  * list has the folders that its attempts left after their ends: the whole folder then, because only the
  * program knows which files in it belong together. hearthd looks for a step there only when a user asks.
+ * A job that left no checkpoint of its own passes on the one of another job that it began with.
  *
  * The beginning is settled when the previous attempt has ended, since only then all of its checkpoints are
  * registered. The record (job_rec.begins) holds it until the next attempt is placed.
@@ -34,6 +35,7 @@
 #include "controller/state/jobs.h"
 
 #define MANIFESTS_READ 16 /* manifests that one question reads, on the state thread */
+#define JOBS_PASSED    8  /* jobs in a row that pass on what they began with */
 
 /* ---- earlier jobs ------------------------------------------------------------------------------ */
 
@@ -243,16 +245,79 @@ static const struct ckpt *listed(const struct job_rec *r, int64_t step, const st
 	return NULL;
 }
 
-int resolve_resume(struct core *c, const struct job_spec *spec, const struct ckpt_nodes *on,
-                   struct beginning *out, struct err *e)
+static int resolve_from(struct core *c, const struct job_spec *spec, const struct ckpt_nodes *on,
+                        unsigned jobs, struct beginning *out, struct err *e);
+
+/* 1: the folder holds a step after that one, or hearthd cannot see whether it does. */
+static int holds_newer(struct core *c, const struct left *l, int64_t step)
+{
+	struct steps all = {.want = step};
+	struct err e;
+	int rc = steps_left(c, l, &all, &e), newer;
+
+	steps_sort(&all);
+	newer = rc > 0 || (rc == 0 && (!all.n || all.v[all.n - 1] > step));
+	steps_fini(&all);
+	return newer;
+}
+
+/* A job without a checkpoint of its own passes on what its specification begins with. l: the folder that it
+ * left; NULL none. Returns 0 when `out` has that. A checkpoint of a list has a step and is whole; the folder
+ * may hold one that a killed program was writing. */
+static int pass_on(struct core *c, struct cjob *of, const struct ckpt_nodes *on, unsigned jobs,
+                   const struct left *l, struct beginning *out, struct err *e)
+{
+	struct beginning begun = {.step = -1};
+	struct job_spec *spec = job_parse_spec(c, of, e);
+	int rc = -1;
+
+	if (spec && !spec->resume_job)
+		err_set(e, ERR_NOT_FOUND, "job %" PRIu64 " has left no checkpoint", of->r.id);
+	else if (spec)
+		rc = resolve_from(c, spec, on, jobs + 1, &begun, e);
+	spec_destroy(spec);
+	if (rc == 0 && l && !begun.ckpt && (begun.step < 0 || holds_newer(c, l, begun.step)))
+		rc = err_set(e, ERR_NOT_FOUND, "its folder is newer");
+	if (rc < 0) {
+		beginning_fini(&begun);
+		return -1;
+	}
+	beginning_fini(out);
+	*out = begun;
+	return 0;
+}
+
+/* Finds what a job left as a folder, or what it began with. */
+static int resolve_folder(struct core *c, struct cjob *of, const struct job_spec *spec,
+                          const struct ckpt_nodes *on, unsigned jobs, struct beginning *out, struct err *e)
+{
+	struct left l = {0};
+	struct err none;
+	int rc = spec->resume_step < 0 ? find_newest(c, of->r.id, UINT32_MAX, &l, e)
+	                               : find_step(c, &of->r, spec->resume_step, &l, e),
+	    own = of->r.ckpts && of->r.ckpts->n;
+
+	if (spec->resume_step < 0 && (rc < 0 ? e->code == ERR_NOT_FOUND : !own) &&
+	    pass_on(c, of, on, jobs, rc == 0 ? &l : NULL, out, &none) == 0) {
+		left_fini(&l);
+		return 0;
+	}
+	if (rc == 0) {
+		give_parts(&l, &out->parts);
+		out->job = of->r.id;
+	}
+	left_fini(&l);
+	return rc;
+}
+
+static int resolve_from(struct core *c, const struct job_spec *spec, const struct ckpt_nodes *on,
+                        unsigned jobs, struct beginning *out, struct err *e)
 {
 	const struct ckpt *k;
-	struct left l = {0};
 	struct cjob *of;
 	char kind[32];
 	uint64_t job;
 	TEXT(why);
-	int rc;
 
 	out->step = spec->resume_step;
 	if (!spec->resume_job)
@@ -261,6 +326,8 @@ int resolve_resume(struct core *c, const struct job_spec *spec, const struct ckp
 		strv_add(&out->parts, spec->resume_job);
 		return 0;
 	}
+	if (jobs >= JOBS_PASSED)
+		return err_set(e, ERR_LIMIT, "resume_from: %u jobs in a row left no checkpoint of their own", jobs);
 	if (parse_ref(spec->resume_job, "checkpoint", &job, kind, sizeof(kind), e) < 0 ||
 	    !(of = job_get(c, job, e)))
 		return err_wrap(e, "resume_from");
@@ -277,16 +344,18 @@ int resolve_resume(struct core *c, const struct job_spec *spec, const struct ckp
 		give_checkpoint(&of->r, k, on, 0, out);
 		return 0;
 	}
-	rc = spec->resume_step < 0 ? find_newest(c, job, UINT32_MAX, &l, e)
-	                           : find_step(c, &of->r, spec->resume_step, &l, e);
-	if (rc < 0 && !text_is_empty(&why))
+	if (resolve_folder(c, of, spec, on, jobs, out, e) == 0)
+		return 0;
+	if (!text_is_empty(&why))
 		err_set(e, ERR_CONFLICT, "its checkpoint cannot be used: %.800s", why.at);
-	if (rc < 0)
-		return err_wrap(e, "resume_from: %s%s", spec->resume_step < 0 ? "" : "the checkpoint of ",
-		                spec->resume_job);
-	give_parts(&l, &out->parts);
-	left_fini(&l);
-	return 0;
+	return err_wrap(e, "resume_from: %s%s", spec->resume_step < 0 ? "" : "the checkpoint of ",
+	                spec->resume_job);
+}
+
+int resolve_resume(struct core *c, const struct job_spec *spec, const struct ckpt_nodes *on,
+                   struct beginning *out, struct err *e)
+{
+	return resolve_from(c, spec, on, 0, out, e);
 }
 
 int resolve_refs(struct core *c, const struct job_spec *spec, struct strv *inputs, struct err *e)
@@ -335,6 +404,32 @@ static void present_nodes(const struct attempt_rec *a, struct ckpt_nodes *out, c
 		(*names)[i] = a->places[i].state == PLACE_LOST ? NULL : a->places[i].node;
 }
 
+/* 1: a job's list has a checkpoint of that step. */
+static int lists_step(const struct job_rec *r, int64_t step)
+{
+	for (uint32_t i = 0; r->ckpts && i < r->ckpts->n; i++)
+		if (r->ckpts->v[i].step == step)
+			return 1;
+	return 0;
+}
+
+/* 1: the last attempt began with a checkpoint of another job, and its own folder has nothing newer. */
+static int has_only_passed(struct core *c, const struct cjob *j, const struct left *l)
+{
+	const struct attempt_rec *a = j->r.att;
+	const struct cjob *of;
+	char kind[32];
+	uint64_t job;
+	struct err e;
+
+	if (!a || !a->resumed_from || strncmp(a->resumed_from, "job:", 4) != 0 || a->resumed_from_step < 0 ||
+	    (j->r.ckpts && j->r.ckpts->n) ||
+	    parse_ref(a->resumed_from, "checkpoint", &job, kind, sizeof(kind), &e) < 0)
+		return 0;
+	of = job_get(c, job, &e);
+	return of && (lists_step(&of->r, a->resumed_from_step) || !holds_newer(c, l, a->resumed_from_step));
+}
+
 /* Chooses the newest checkpoint of the last attempt that can be used; else the folder that it left; else its
  * own beginning. */
 static int go_on(struct core *c, struct cjob *j, char **out, struct err *e)
@@ -360,7 +455,7 @@ static int go_on(struct core *c, struct cjob *j, char **out, struct err *e)
 	rc = find_newest(c, j->r.id, UINT32_MAX, &l, e);
 	if (rc < 0 && e->code != ERR_NOT_FOUND)
 		return -1;
-	if (rc == 0 && l.attempt == j->r.attempts)
+	if (rc == 0 && l.attempt == j->r.attempts && !has_only_passed(c, j, &l))
 		*out = begins_text(l.attempt, -1);
 	else if (last && begins_parse(last->resumed_from, &attempt, &step) == 0)
 		*out = begins_text(attempt, last->resumed_from_step);

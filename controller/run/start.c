@@ -157,8 +157,11 @@ static void add_begins(const struct active *a, cJSON *d)
 
 	if (!a->begin.ckpt && !a->begin.parts.n)
 		return;
-	snprintf(from, sizeof(from), "attempt:%u", a->begin.attempt);
-	json_add_str(d, "resumed_from", a->begin.attempt ? from : a->spec->resume_job);
+	if (a->begin.attempt)
+		snprintf(from, sizeof(from), "attempt:%u", a->begin.attempt);
+	else
+		snprintf(from, sizeof(from), "job:%" PRIu64, a->begin.job);
+	json_add_str(d, "resumed_from", a->begin.attempt || a->begin.job ? from : a->spec->resume_job);
 	cJSON_AddNumberToObject(d, "resumed_from_step", (double)a->begin.step);
 }
 

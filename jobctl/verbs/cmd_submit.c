@@ -489,6 +489,19 @@ static int exec_clone(struct ctx *c)
 	return rc;
 }
 
+/* Says what a retry begins with: the job may have passed on a checkpoint of another one. */
+static void show_beginning(const cJSON *answer)
+{
+	const cJSON *of = jget(answer, "resume_from_job"), *step = jget(answer, "resume_from_step");
+	if (cJSON_IsNumber(of) && cJSON_IsNumber(step))
+		fprintf(stderr, "it begins with step %.0f of job %.0f\n", step->valuedouble, of->valuedouble);
+	else if (cJSON_IsNumber(of))
+		fprintf(stderr,
+		        "it begins with the checkpoint folder of job %.0f; hearthd does not know its step, so "
+		        "HEARTH_RESUME_STEP is not set\n",
+		        of->valuedouble);
+}
+
 static int exec_retry(struct ctx *c)
 {
 	uint64_t job, step = 0;
@@ -505,9 +518,8 @@ static int exec_retry(struct ctx *c)
 		cJSON_AddTrueToObject(body, "dry_run");
 	char *path = xasprintf("/jobs/%" PRIu64 "/retry", job);
 	int rc = ctx_get(c, "POST", path, body, &answer);
-	if (!rc && !c->json && cJSON_IsNumber(jget(answer, "resume_from_step")))
-		fprintf(stderr, "it begins with step %s of job %s\n", print_member(answer, "resume_from_step"),
-		        c->args.operand[0]);
+	if (!rc && !c->json)
+		show_beginning(answer);
 	if (!rc)
 		rc = finish_new(c, answer, dry);
 	cJSON_Delete(answer);

@@ -66,6 +66,18 @@ ok "the nodes are back" wait_until 30 eval "cluster_node_up host1 && cluster_nod
 check after
 is "$(show "$job" '.attempts | tojson')" "$attempts" "the ended job has not changed"
 
+# --- a job without a checkpoint of its own passes on what it began with -----------------------------------------------------
+spec none ', "resume_from": "job:'"$job"'@20"'
+sed -i 's/"100000", "10"/"100000", "100000"/' "$CLUSTER/none.json"
+none=$(hearth submit "$CLUSTER/none.json")
+ok "a job that saves nothing begins with step 20" wait_until 60 begins "$none" 20
+ok "it ends" end "$none"
+passed=$(hearth retry "$none" 2>"$CLUSTER/err")
+is "$(cat "$CLUSTER/err")" "it begins with step 20 of job $job" "its retry names the step and the job that left it"
+ok "the retry begins there, too" wait_until 60 begins "$passed" 20
+is "$(show "$passed" '.attempts[0] | .resumed_from + " " + (.resumed_from_step | tostring)')" "job:$job 20" "which is on record"
+ok "the retry ends" end "$passed"
+
 # --- a damaged copy of the newest one, no copy of the one before it ---------------------------------------------------------
 again=$(hearth retry "$job" 2>"$CLUSTER/err")
 like "$(cat "$CLUSTER/err")" "step $newest of job $job" "without a step it is the newest one that can be used"

@@ -200,7 +200,7 @@ static void requeued(struct track *t, const cJSON *d)
 	t->must_hold = step && !attempt && !t->any;
 	if (attempt)
 		snprintf(want, sizeof want, "attempt:%u@%lld", attempt, (long long)step);
-	else if (t->settled && !*t->asked)
+	else if (t->settled && (!*t->asked || strncmp(t->asked, "attempt:", 8) == 0))
 		snprintf(want, sizeof want, "%s", t->begins);
 	else if (strcmp(t->asked, "start") != 0)
 		go_on(t, want);

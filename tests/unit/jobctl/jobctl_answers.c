@@ -106,7 +106,7 @@ static const char *const answers[] = {
     "POST /api/v1/jobs/7/clone",
     "{\"id\":18,\"warnings\":[\"nobody reads loss\"]}",
     "POST /api/v1/jobs/7/retry",
-    "{\"id\":19,\"resume_from_step\":1200}",
+    "{\"id\":19,\"resume_from_job\":7,\"resume_from_step\":1200}",
     "POST /api/v1/nodes/n1/drain",
     "{\"name\":\"n1\"}",
     "POST /api/v1/tokens",

@@ -9,89 +9,7 @@
 #include "tests/lib/golden.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/world.h"
-
-#define TWO                                                                                                  \
-	"{\"name\": \"two\", \"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"resources\": "               \
-	"{\"instances\": 2, \"gpus_per_instance\": 1}}"
-
-#define DIGEST "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
-static const char digest[] = DIGEST;
-
-struct report {
-	uint32_t attempt, shards;
-	uint64_t seq, size;
-	int64_t step;
-	uint8_t state;
-	const char *uri, *file; /* file: its name is FILE-STEP, not step-STEP */
-};
-
-static void report(struct world *w, uint64_t id, const char *node, const struct report *r)
-{
-	char name[40], format[] = "plain", by[] = "name", empty[] = "", hex[sizeof digest];
-	char *uri = xstrdup(r->uri ? r->uri : "");
-	struct wm_checkpoint_report m = {.job = id,
-	                                 .attempt = r->attempt,
-	                                 .epoch = r->attempt,
-	                                 .seq = r->seq,
-	                                 .step = r->step,
-	                                 .name = name,
-	                                 .format = format,
-	                                 .step_by = by,
-	                                 .state = r->state,
-	                                 .shards = r->shards,
-	                                 .size_bytes = r->size,
-	                                 .files = 1,
-	                                 .digest = hex,
-	                                 .uri = uri,
-	                                 .at_us = 1800000000000000u,
-	                                 .save_ms = 1500,
-	                                 .text = empty};
-
-	memcpy(hex, digest, sizeof hex);
-	snprintf(name, sizeof name, "%s-%lld", r->file ? r->file : "step", (long long)r->step);
-	world_msg(w, node, 0, WM_CHECKPOINT_REPORT, &m);
-	world_turn(w);
-	free(uri);
-}
-
-static void start(struct world *w, uint64_t id, uint32_t attempt)
-{
-	const char *const nodes[] = {"a", "b"};
-
-	for (int i = 0; i < 2; i++)
-		world_launch(w, nodes[i], id, attempt, LAUNCH_READY, 0, NULL);
-	for (uint32_t i = 0; i < 2; i++) {
-		world_launch(w, nodes[i], id, attempt, LAUNCH_RUNNING, 0, NULL);
-		world_rank(w, nodes[i], id, attempt, i, PS_RUNNING, 0, 0, NULL);
-	}
-}
-
-static struct world *make(uint64_t seed, uint64_t *id)
-{
-	struct world *w = world_create(seed);
-
-	world_agent_up(w, "a", 1, 4);
-	world_agent_up(w, "b", 1, 4);
-	*id = world_submit(w, TWO);
-	start(w, *id, 1);
-	return w;
-}
-
-static cJSON *list_of(struct world *w, uint64_t id)
-{
-	struct err e;
-
-	return store_checkpoints_json(w->reader, id, &e);
-}
-
-static char *json_of(struct world *w, uint64_t id)
-{
-	cJSON *list = list_of(w, id);
-	char *text = json_text(list);
-
-	cJSON_Delete(list);
-	return text;
-}
+#include "tests/unit/controller/run/ckptkit.h"
 
 static unsigned count_events(struct world *w, uint64_t id, const char *type)
 {
@@ -130,26 +48,26 @@ static void loss(struct world *w, uint64_t id, int64_t step, double value)
 static void test_record(void)
 {
 	uint64_t id;
-	struct world *w = make(1, &id);
+	struct world *w = ck_make(1, &id);
 	char *text;
 
 	loss(w, id, 9, 0.75);
 	loss(w, id, 11, 0.5);
 	world_forget(w);
-	report(w, id, "a",
-	       &(struct report){
-	           .attempt = 1, .seq = 1, .size = 100, .step = 10, .state = CKPT_COPYING, .shards = 2});
+	ck_report(w, id, "a",
+	          &(struct ck_part){
+	              .attempt = 1, .seq = 1, .size = 100, .step = 10, .state = CKPT_COPYING, .shards = 2});
 	is_int(world_count(w, "a", WM_ACK), 1, "a report is acknowledged");
-	report(w, id, "b",
-	       &(struct report){.attempt = 1, .seq = 1, .size = 50, .step = 10, .state = CKPT_COPYING});
-	report(w, id, "a",
-	       &(struct report){.attempt = 1,
-	                        .seq = 1,
-	                        .size = 100,
-	                        .step = 10,
-	                        .state = CKPT_VERIFIED,
-	                        .uri = "file:///share/7"});
-	text = json_of(w, id);
+	ck_report(w, id, "b",
+	          &(struct ck_part){.attempt = 1, .seq = 1, .size = 50, .step = 10, .state = CKPT_COPYING});
+	ck_report(w, id, "a",
+	          &(struct ck_part){.attempt = 1,
+	                            .seq = 1,
+	                            .size = 100,
+	                            .step = 10,
+	                            .state = CKPT_VERIFIED,
+	                            .uri = "file:///share/7"});
+	text = ck_json(w, id);
 	is_str(text,
 	       "[{\"step\":10,\"at\":\"2027-01-15T08:00:00.000000Z\",\"attempt\":1,\"save_s\":1.5,\"loss\":0.75,"
 	       "\"size_bytes\":150,\"digest\":"
@@ -163,18 +81,18 @@ static void test_record(void)
 	       "the list has the entry, with the last loss up to its step");
 	free(text);
 	is_int(count_events(w, id, "checkpoint"), 3, "each state of a part has an event");
-	report(w, id, "a",
-	       &(struct report){.attempt = 1,
-	                        .seq = 1,
-	                        .size = 100,
-	                        .step = 10,
-	                        .state = CKPT_VERIFIED,
-	                        .uri = "file:///share/7"});
+	ck_report(w, id, "a",
+	          &(struct ck_part){.attempt = 1,
+	                            .seq = 1,
+	                            .size = 100,
+	                            .step = 10,
+	                            .state = CKPT_VERIFIED,
+	                            .uri = "file:///share/7"});
 	is_int(count_events(w, id, "checkpoint"), 3, "the same report again has none");
-	report(w, id, "a",
-	       &(struct report){.attempt = 2, .seq = 2, .size = 1, .step = 11, .state = CKPT_COPYING});
-	report(w, id, "c",
-	       &(struct report){.attempt = 1, .seq = 2, .size = 1, .step = 11, .state = CKPT_COPYING});
+	ck_report(w, id, "a",
+	          &(struct ck_part){.attempt = 2, .seq = 2, .size = 1, .step = 11, .state = CKPT_COPYING});
+	ck_report(w, id, "c",
+	          &(struct ck_part){.attempt = 1, .seq = 2, .size = 1, .step = 11, .state = CKPT_COPYING});
 	is_int(count_events(w, id, "checkpoint"), 3, "reports of another epoch or node change nothing");
 	world_restart(w);
 	is_int(job_find(w->core, id)->r.ckpts->n, 1, "a controller that starts again has the list");
@@ -185,19 +103,20 @@ static void test_record(void)
 static void test_refused(void)
 {
 	uint64_t id;
-	struct world *w = make(2, &id);
+	struct world *w = ck_make(2, &id);
 	const struct wm_checkpoint_keep *m;
 	struct sent *s;
 
-	report(w, id, "a", &(struct report){.attempt = 1, .seq = 1, .step = 1, .state = 9});
-	report(w, id, "a",
-	       &(struct report){.attempt = 1, .seq = 1, .step = 1, .state = CKPT_VERIFIED, .uri = "http://x"});
-	report(w, id, "a",
-	       &(struct report){.attempt = 1, .seq = 1, .step = INT64_C(1) << 60, .state = CKPT_COPYING});
+	ck_report(w, id, "a", &(struct ck_part){.attempt = 1, .seq = 1, .step = 1, .state = 9});
+	ck_report(
+	    w, id, "a",
+	    &(struct ck_part){.attempt = 1, .seq = 1, .step = 1, .state = CKPT_VERIFIED, .uri = "http://x"});
+	ck_report(w, id, "a",
+	          &(struct ck_part){.attempt = 1, .seq = 1, .step = INT64_C(1) << 60, .state = CKPT_COPYING});
 	is_int(count_events(w, id, "checkpoint"), 0, "unknown states, places and steps are refused");
 	for (uint64_t i = 1; i <= 40; i++)
-		report(w, id, "a",
-		       &(struct report){.attempt = 1, .seq = i, .step = (int64_t)i, .state = CKPT_COPYING});
+		ck_report(w, id, "a",
+		          &(struct ck_part){.attempt = 1, .seq = i, .step = (int64_t)i, .state = CKPT_COPYING});
 	is_int(count_events(w, id, "checkpoint"), 30, "a job that reports too many at once gets some left out");
 	s = world_sent(w, "a", WM_CHECKPOINT_KEEP);
 	m = s ? s->msg : NULL;
@@ -205,7 +124,7 @@ static void test_refused(void)
 	   "its node may remove what was left out: nobody else ever would");
 	sent_free(s);
 	world_advance(w, 4000000);
-	report(w, id, "a", &(struct report){.attempt = 1, .seq = 50, .step = 50, .state = CKPT_COPYING});
+	ck_report(w, id, "a", &(struct ck_part){.attempt = 1, .seq = 50, .step = 50, .state = CKPT_COPYING});
 	is_int(count_events(w, id, "checkpoint"), 31, "later ones count again");
 	world_end_well(w);
 }
@@ -213,17 +132,17 @@ static void test_refused(void)
 static void test_bound(void)
 {
 	uint64_t id;
-	struct world *w = make(3, &id);
+	struct world *w = ck_make(3, &id);
 	cJSON *list;
 
 	for (uint64_t i = 1; i <= CKPT_MAX + 6; i++) {
-		report(w, id, "a",
-		       &(struct report){.attempt = 1, .seq = i, .step = (int64_t)i, .state = CKPT_COPYING});
+		ck_report(w, id, "a",
+		          &(struct ck_part){.attempt = 1, .seq = i, .step = (int64_t)i, .state = CKPT_COPYING});
 		world_advance(w, 3000000);
 		world_beat(w, "a");
 		world_beat(w, "b");
 	}
-	list = list_of(w, id);
+	list = ck_list(w, id);
 	is_int(cJSON_GetArraySize(list), CKPT_MAX, "the rows have the bound of the list");
 	cJSON_Delete(list);
 	world_end_well(w);
@@ -237,32 +156,30 @@ static unsigned step_of(struct world *w, uint64_t id, uint64_t *seq, int64_t ste
 
 	for (unsigned i = 0; i < n; i++) {
 		snprintf(name, sizeof name, "layer_%c%c", (char)('a' + i / 26), (char)('a' + i % 26));
-		report(w, id, "a",
-		       &(struct report){.attempt = 1,
-		                        .seq = ++*seq,
-		                        .step = step,
-		                        .size = 1,
-		                        .state = state,
-		                        .uri = "file:///share/7",
-		                        .file = name});
+		ck_report(w, id, "a",
+		          &(struct ck_part){.attempt = 1,
+		                            .seq = ++*seq,
+		                            .step = step,
+		                            .size = 1,
+		                            .state = state,
+		                            .uri = "file:///share/7",
+		                            .file = name});
 	}
 	return count_events(w, id, "checkpoint") - before;
 }
-
-static void requeue(struct world *w, uint64_t id, uint32_t attempt, const char *body);
 
 static void test_many_files(void)
 {
 	const struct wm_prepare *m;
 	struct sent *s;
 	uint64_t id, seq = 0;
-	struct world *w = make(11, &id);
+	struct world *w = ck_make(11, &id);
 
 	for (int64_t step = 10; step <= 30; step += 10)
 		is_int(step_of(w, id, &seq, step, 30, CKPT_VERIFIED), 30,
 		       "all files of a step count as one new checkpoint");
 	is_int(count_events(w, id, "over_quota"), 0, "none is left out");
-	requeue(w, id, 1, "{}");
+	ck_requeue(w, id, 1, "{}");
 	s = world_sent(w, "a", WM_PREPARE);
 	m = s ? s->msg : NULL;
 	ok(m && m->resume_step == 30 && m->resume_uris.n == 30, "the next attempt begins with all of them");
@@ -275,12 +192,12 @@ static void test_too_many_files(void)
 	const struct wm_prepare *m;
 	struct sent *s;
 	uint64_t id, seq = 0;
-	struct world *w = make(12, &id);
+	struct world *w = ck_make(12, &id);
 
 	step_of(w, id, &seq, 10, 2, CKPT_VERIFIED);
 	is_int(step_of(w, id, &seq, 20, 40, CKPT_VERIFIED), CKPT_STEP_FILES + 1, "files of a step have a bound");
 	is_int(count_events(w, id, "over_quota"), 1, "an event says that a step has more");
-	requeue(w, id, 1, "{}");
+	ck_requeue(w, id, 1, "{}");
 	s = world_sent(w, "a", WM_PREPARE);
 	m = s ? s->msg : NULL;
 	ok(m && m->resume_step == 10, "no attempt begins with a part of it");
@@ -293,7 +210,7 @@ static void test_too_many_files(void)
 static void test_step_left_out(void)
 {
 	uint64_t id, seq = 0;
-	struct world *w = make(13, &id);
+	struct world *w = ck_make(13, &id);
 	unsigned before;
 
 	for (int64_t step = 1; step <= 30; step++)
@@ -310,110 +227,61 @@ static void test_step_left_out(void)
 
 /* ---- what the next attempt begins with --------------------------------------------------------- */
 
-static void verified(struct world *w, uint64_t id, const char *node, uint32_t attempt, uint64_t seq,
-                     int64_t step, const char *uri)
-{
-	report(w, id, node,
-	       &(struct report){
-	           .attempt = attempt, .seq = seq, .step = step, .size = 1, .state = CKPT_VERIFIED, .uri = uri});
-}
-
-static void requeue(struct world *w, uint64_t id, uint32_t attempt, const char *body)
-{
-	const char *const nodes[] = {"a", "b"};
-
-	world_request(w, REQ_REQUEUE, id, NULL, body);
-	ok(w->status == 200, "requeue of attempt %u", attempt);
-	for (uint32_t i = 0; i < 2; i++) {
-		world_rank(w, nodes[i], id, attempt, i, PS_EXITED, 0, 15, NULL);
-		world_launch(w, nodes[i], id, attempt, LAUNCH_ENDED, 0, NULL);
-	}
-	world_forget(w);
-	for (int i = 0; i < 2; i++)
-		world_launch(w, nodes[i], id, attempt, LAUNCH_CLEANED, 0, NULL);
-}
-
-/* What the node gets, as text: "STEP NAME LOCAL URI..." */
-static void begins(struct world *w, const char *node, const char *want, const char *what)
-{
-	struct sent *s = world_sent(w, node, WM_PREPARE);
-	const struct wm_prepare *m = s ? s->msg : NULL;
-	char text[400] = "none";
-
-	if (m)
-		snprintf(text, sizeof text, "%lld %s %s", (long long)m->resume_step, m->resume_name,
-		         *m->resume_local ? m->resume_local : "-");
-	for (uint32_t i = 0; m && i < m->resume_uris.n; i++)
-		snprintf(text + strlen(text), sizeof text - strlen(text), " %s",
-		         *m->resume_uris.v[i] ? m->resume_uris.v[i] : "-");
-	is_str(text, want, what);
-	sent_free(s);
-}
-
 static void test_begins(void)
 {
 	uint64_t id;
-	struct world *w = make(4, &id);
+	struct world *w = ck_make(4, &id);
 
-	verified(w, id, "a", 1, 1, 10, "file:///s/a10");
-	verified(w, id, "b", 1, 1, 10, "blob:");
-	verified(w, id, "a", 1, 2, 20, "file:///s/a20");
-	requeue(w, id, 1, NULL);
-	begins(w, "a", "10 step-10 1.1 file:///s/a10", "a node begins with its own part, of which it has a copy");
-	begins(w, "b", "10 step-10 1.1 blob:", "the other node with its own");
+	ck_verified(w, id, "a", 1, 1, 10, "file:///s/a10");
+	ck_verified(w, id, "b", 1, 1, 10, "blob:");
+	ck_verified(w, id, "a", 1, 2, 20, "file:///s/a20");
+	ck_requeue(w, id, 1, NULL);
+	ck_begins(w, "a", "10 step-10 1.1 file:///s/a10",
+	          "a node begins with its own part, of which it has a copy");
+	ck_begins(w, "b", "10 step-10 1.1 blob:", "the other node with its own");
 	is_int(count_events(w, id, "checkpoint_passed"), 1,
 	       "the newest one, which is not complete, has an event");
 	is_str(job_find(w->core, id)->r.att->resumed_from, "attempt:1", "the attempt is on record");
 	is_int(job_find(w->core, id)->r.att->resumed_from_step, 10, "and the step");
 	world_restart(w);
 	world_agent_up(w, "a", 1, 4);
-	begins(w, "a", "10 step-10 1.1 file:///s/a10", "a controller that starts again says the same");
+	ck_begins(w, "a", "10 step-10 1.1 file:///s/a10", "a controller that starts again says the same");
 	world_agent_up(w, "b", 1, 4);
-	start(w, id, 2);
-	requeue(w, id, 2, NULL);
-	begins(w, "b", "10 step-10 1.1 blob:", "an attempt that left none: the same again");
-	start(w, id, 3);
-	verified(w, id, "a", 3, 1, 12, "file:///s/a12");
-	verified(w, id, "b", 3, 1, 12, "file:///s/b12");
-	requeue(w, id, 3, "{\"from_step\": 10}");
-	begins(w, "a", "10 step-10 1.1 file:///s/a10", "a step that the user asks for");
-	start(w, id, 4);
-	requeue(w, id, 4, NULL);
-	begins(w, "a", "10 step-10 1.1 file:///s/a10", "the work of attempt 3 is left behind then");
-	start(w, id, 5);
-	requeue(w, id, 5, "{\"from_start\": true}");
-	begins(w, "a", "-1  -", "from the start: with nothing");
+	ck_start(w, id, 2);
+	ck_requeue(w, id, 2, NULL);
+	ck_begins(w, "b", "10 step-10 1.1 blob:", "an attempt that left none: the same again");
+	ck_start(w, id, 3);
+	ck_verified(w, id, "a", 3, 1, 12, "file:///s/a12");
+	ck_verified(w, id, "b", 3, 1, 12, "file:///s/b12");
+	ck_requeue(w, id, 3, "{\"from_step\": 10}");
+	ck_begins(w, "a", "10 step-10 1.1 file:///s/a10", "a step that the user asks for");
+	ck_start(w, id, 4);
+	ck_requeue(w, id, 4, NULL);
+	ck_begins(w, "a", "10 step-10 1.1 file:///s/a10", "the work of attempt 3 is left behind then");
+	ck_start(w, id, 5);
+	ck_requeue(w, id, 5, "{\"from_start\": true}");
+	ck_begins(w, "a", "-1  -", "from the start: with nothing");
 	world_request(w, REQ_REQUEUE, id, NULL, "{\"from_step\": 11}");
-	start(w, id, 6);
-	requeue(w, id, 6, "{\"from_step\": 11}");
-	is_str(world_status(w, id), "held", "a step that none has: held for a choice");
-	like(world_reason(w, id), "there are 10, 12, 20", "the reason has the steps that exist");
+	is_int(w->status, 404, "a step that none has is refused");
+	ck_start(w, id, 6);
+	world_request(w, REQ_REQUEUE, id, NULL, "{\"from_step\": 11}");
+	is_int(w->status, 404, "also while the attempt runs");
+	like(w->err.text, "there are 10, 12, 20", "the sentence has the steps that exist");
+	is_str(world_status(w, id), "running", "and nothing of it ends");
 	world_end_well(w);
-}
-
-static void finish(struct world *w, uint64_t id, uint32_t attempt)
-{
-	const char *const nodes[] = {"a", "b"};
-
-	for (uint32_t i = 0; i < 2; i++) {
-		world_rank(w, nodes[i], id, attempt, i, PS_EXITED, 0, 0, NULL);
-		world_launch(w, nodes[i], id, attempt, LAUNCH_ENDED, 0, NULL);
-	}
-	for (int i = 0; i < 2; i++)
-		world_launch(w, nodes[i], id, attempt, LAUNCH_CLEANED, 0, NULL);
 }
 
 static void test_other_job(void)
 {
 	uint64_t id, next;
-	struct world *w = make(5, &id);
+	struct world *w = ck_make(5, &id);
 	char *spec;
 
-	verified(w, id, "a", 1, 1, 10, "file:///s/a10");
-	verified(w, id, "b", 1, 1, 10, "file:///s/b10");
-	verified(w, id, "a", 1, 2, 20, "file:///s/a20");
-	verified(w, id, "b", 1, 2, 20, "file:///s/b20");
-	finish(w, id, 1);
+	ck_verified(w, id, "a", 1, 1, 10, "file:///s/a10");
+	ck_verified(w, id, "b", 1, 1, 10, "file:///s/b10");
+	ck_verified(w, id, "a", 1, 2, 20, "file:///s/a20");
+	ck_verified(w, id, "b", 1, 2, 20, "file:///s/b20");
+	ck_finish(w, id, 1);
 	is_str(world_status(w, id), "completed", "the first job has ended");
 	world_forget(w);
 	spec =
@@ -421,12 +289,13 @@ static void test_other_job(void)
 	              (unsigned long long)id);
 	next = world_submit(w, spec);
 	ok(next > 0, "another job names its step");
-	begins(w, "a", "10 step-10 1.1 file:///s/a10 file:///s/b10", "one node in place of two gets all parts");
+	ck_begins(w, "a", "10 step-10 1.1 file:///s/a10 file:///s/b10",
+	          "one node in place of two gets all parts");
 	free(spec);
 	spec = xasprintf("{\"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"resume_from\": \"job:%llu\"}",
 	                 (unsigned long long)id);
 	next = world_submit(w, spec);
-	begins(w, "a", "20 step-20 1.1 file:///s/a20 file:///s/b20", "without a step: the newest");
+	ck_begins(w, "a", "20 step-20 1.1 file:///s/a20 file:///s/b20", "without a step: the newest");
 	free(spec);
 	spec =
 	    xasprintf("{\"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"resume_from\": \"job:%llu@15\"}",
@@ -447,10 +316,10 @@ static void pin(struct world *w, uint64_t id, const char *body, int status, cons
 static void test_pins(void)
 {
 	uint64_t id;
-	struct world *w = make(6, &id);
+	struct world *w = ck_make(6, &id);
 
-	verified(w, id, "a", 1, 1, 10, "file:///s/a10");
-	report(w, id, "a", &(struct report){.attempt = 1, .seq = 2, .step = 20, .state = CKPT_TORN});
+	ck_verified(w, id, "a", 1, 1, 10, "file:///s/a10");
+	ck_report(w, id, "a", &(struct ck_part){.attempt = 1, .seq = 2, .step = 20, .state = CKPT_TORN});
 	pin(w, id, "{\"step\": 10, \"pinned\": true}", 200, "a pin");
 	ok(job_find(w->core, id)->r.ckpts->v[0].pinned, "is on record");
 	pin(w, id, "{\"step\": 10, \"pinned\": true}", 200, "the same again");
@@ -461,7 +330,7 @@ static void test_pins(void)
 	pin(w, id, "{\"step\": 10, \"pinned\": false}", 200, "the end of a pin");
 	ok(!job_find(w->core, id)->r.ckpts->v[0].pinned, "is on record, too");
 	pin(w, id, "{\"step\": 10, \"pinned\": true}", 200, "a pin again");
-	finish(w, id, 1);
+	ck_finish(w, id, 1);
 	pin(w, id, "{\"step\": 10, \"pinned\": false}", 200, "the checkpoint of an ended job");
 	world_end_well(w);
 }
@@ -480,17 +349,17 @@ static unsigned count_pinned(struct world *w, uint64_t id)
 static void test_pins_of_files(void)
 {
 	uint64_t id, seq = 0;
-	struct world *w = make(12, &id);
+	struct world *w = ck_make(12, &id);
 
 	for (int64_t step = 10; step <= 20; step += 10)
 		for (int i = 0; i < 2; i++)
-			report(w, id, "a",
-			       &(struct report){.attempt = 1,
-			                        .seq = ++seq,
-			                        .size = 1,
-			                        .step = step,
-			                        .state = CKPT_VERIFIED,
-			                        .file = i ? "optim" : "model"});
+			ck_report(w, id, "a",
+			          &(struct ck_part){.attempt = 1,
+			                            .seq = ++seq,
+			                            .size = 1,
+			                            .step = step,
+			                            .state = CKPT_VERIFIED,
+			                            .file = i ? "optim" : "model"});
 	pin(w, id, "{\"step\": 10, \"pinned\": true}", 200, "a pin of a step with two files");
 	is_int((int)count_pinned(w, id), 2, "pins both");
 	is_int(count_events(w, id, "checkpoint_changed"), 2, "each has an event");
@@ -503,19 +372,19 @@ static void test_retention(void)
 {
 	uint64_t id;
 	uint64_t session;
-	struct world *w = make(7, &id);
+	struct world *w = ck_make(7, &id);
 	const struct wm_checkpoint_keep *m;
 	struct sent *s;
 	cJSON *list;
 
 	for (uint64_t i = 1; i <= 3; i++) {
-		verified(w, id, "a", 1, i, (int64_t)i * 10, i == 1 ? "file:///s/1" : "blob:");
-		verified(w, id, "b", 1, i, (int64_t)i * 10, "file:///s/b");
+		ck_verified(w, id, "a", 1, i, (int64_t)i * 10, i == 1 ? "file:///s/1" : "blob:");
+		ck_verified(w, id, "b", 1, i, (int64_t)i * 10, "file:///s/b");
 	}
 	world_forget(w);
-	verified(w, id, "a", 1, 4, 40, "blob:");
+	ck_verified(w, id, "a", 1, 4, 40, "blob:");
 	ok(!world_sent(w, "a", WM_CHECKPOINT_KEEP), "while the newest is not complete all stay");
-	verified(w, id, "b", 1, 4, 40, "file:///s/b");
+	ck_verified(w, id, "b", 1, 4, 40, "file:///s/b");
 	s = world_sent(w, "a", WM_CHECKPOINT_KEEP);
 	m = s ? s->msg : NULL;
 	ok(m && m->seqs.n == 1 && m->seqs.v[0] == 1 && m->attempts.v[0] == 1,
@@ -526,12 +395,12 @@ static void test_retention(void)
 	s = world_sent(w, "b", WM_CHECKPOINT_KEEP);
 	ok(s != NULL, "and node b its own");
 	sent_free(s);
-	list = list_of(w, id);
+	list = ck_list(w, id);
 	is_str(cJSON_GetStringValue(cJSON_GetObjectItem(
 	           cJSON_GetArrayItem(cJSON_GetObjectItem(cJSON_GetArrayItem(list, 0), "places"), 0), "state")),
 	       "gone", "the list says that it is gone");
 	cJSON_Delete(list);
-	verified(w, id, "a", 1, 1, 10, "file:///s/1");
+	ck_verified(w, id, "a", 1, 1, 10, "file:///s/1");
 	is_int(job_find(w->core, id)->r.ckpts->v[0].parts[0].state, CKPT_GONE,
 	       "a late report does not bring it back");
 	world_forget(w);
@@ -562,10 +431,10 @@ static void test_drops_of_lost(void)
 	session = world_agent_up(w, "b", 1, 4);
 	world_agent_up(w, "c", 1, 4);
 	id = world_submit(w, TWO);
-	start(w, id, 1);
+	ck_start(w, id, 1);
 	for (uint64_t i = 1; i <= 2; i++) {
-		verified(w, id, "a", 1, i + 1, (int64_t)i * 10, "blob:");
-		verified(w, id, "b", 1, i, (int64_t)i * 10, "file:///s/b1");
+		ck_verified(w, id, "a", 1, i + 1, (int64_t)i * 10, "blob:");
+		ck_verified(w, id, "b", 1, i, (int64_t)i * 10, "file:///s/b1");
 	}
 	core_agent_down(w->core, "b", session, "reset by peer");
 	world_turn(w);
@@ -580,161 +449,13 @@ static void test_drops_of_lost(void)
 	world_forget(w);
 	for (uint64_t i = 3; i <= 4; i++)
 		for (int k = 0; k < 2; k++)
-			verified(w, id, nodes[k], 2, i, (int64_t)i * 10, "blob:");
+			ck_verified(w, id, nodes[k], 2, i, (int64_t)i * 10, "blob:");
 	s = world_sent(w, "a", WM_CHECKPOINT_KEEP);
 	m = s ? s->msg : NULL;
 	ok(m && m->seqs.n == 2 && m->seqs.v[0] == 2, "a node removes its own part");
 	is_str(m && m->uris.n == 2 ? m->uris.v[1] : "", "file:///s/b1", "and the copy of a lost node's part");
 	is_int(m && m->seqs.n == 2 ? (int)m->seqs.v[1] : -1, 0, "but no part of its own with that number");
 	sent_free(s);
-	world_end_well(w);
-}
-
-/* Asks for a retry, as api_jobs.c does: the specification begins with the job. Returns the new job; 0: it was
- * refused. */
-static uint64_t retry(struct world *w, uint64_t id, int64_t step)
-{
-	struct request *rq = world_rq(w, REQ_RETRY, id);
-	char from[40] = "";
-	cJSON *v;
-
-	if (step >= 0)
-		snprintf(from, sizeof from, "@%lld", (long long)step);
-	rq->text = xasprintf("{\"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"resources\": "
-	                     "{\"instances\": 2, \"gpus_per_instance\": 1}, \"resume_from\": \"job:%llu%s\"}",
-	                     (unsigned long long)id, from);
-	rq->spec = spec_parse(rq->text, strlen(rq->text), NULL);
-	core_request(w->core, rq);
-	world_turn(w);
-	v = cJSON_GetObjectItem(w->body, "id");
-	return w->status == 201 && cJSON_IsNumber(v) ? (uint64_t)v->valuedouble : 0;
-}
-
-static void test_retry(void)
-{
-	uint64_t id, next;
-	struct world *w = make(9, &id);
-	char *before, *after;
-
-	verified(w, id, "a", 1, 1, 10, "file:///s/a10");
-	verified(w, id, "b", 1, 1, 10, "file:///s/b10");
-	verified(w, id, "a", 1, 2, 20, "file:///s/a20");
-	verified(w, id, "b", 1, 2, 20, "file:///s/b20");
-	is_int((int)retry(w, id, -1), 0, "a job that runs is not retried");
-	like(w->err.text, "jobctl requeue 1", "the sentence has the command");
-	world_request(w, REQ_STOP, id, NULL, "{}");
-	finish(w, id, 1);
-	is_str(world_status(w, id), "stopped", "it has ended");
-	before = json_of(w, id);
-	world_forget(w);
-	next = retry(w, id, -1);
-	ok(next > id, "a retry is a new job");
-	is_int((int)cJSON_GetNumberValue(cJSON_GetObjectItem(w->body, "resume_from_step")), 20,
-	       "the answer names the step");
-	begins(w, "a", "20 step-20 1.1 file:///s/a20", "it begins with the newest checkpoint");
-	world_request(w, REQ_STOP, next, NULL, "{}");
-	for (int i = 0; i < 2; i++)
-		world_launch(w, i ? "b" : "a", next, 1, LAUNCH_CLEANED, 0, NULL);
-	is_int((int)retry(w, id, 15), 0, "a step that the job has not");
-	like(w->err.text, "there are 10, 20", "the sentence has the steps that exist");
-	world_forget(w);
-	next = retry(w, id, 10);
-	ok(next != 0, "a step that it has");
-	begins(w, "b", "10 step-10 1.1 file:///s/b10", "it begins there");
-	is_int((int)retry(w, next, -1), 0, "the new job runs");
-	after = json_of(w, id);
-	is_str(after, before, "the old job has not changed");
-	is_str(world_status(w, id), "stopped", "nor its end");
-	free(before);
-	free(after);
-	world_end_well(w);
-}
-
-/* An ended job is retried from the line in which it ended; a damaged copy is passed over from then on. */
-static void test_retry_line(void)
-{
-	uint64_t id, next;
-	struct world *w = make(11, &id);
-
-	for (int64_t step = 10; step <= 30; step += 10) {
-		verified(w, id, "a", 1, (uint64_t)step, step, "file:///s/a");
-		verified(w, id, "b", 1, (uint64_t)step, step, "file:///s/b");
-	}
-	requeue(w, id, 1, "{\"from_step\": 20}");
-	start(w, id, 2);
-	world_request(w, REQ_STOP, id, NULL, "{}");
-	finish(w, id, 2);
-	is_str(world_status(w, id), "stopped", "a job ends that went back to step 20");
-	world_restart(w);
-	world_agent_up(w, "a", 1, 4);
-	world_agent_up(w, "b", 1, 4);
-	world_forget(w);
-	next = retry(w, id, -1);
-	begins(w, "a", "20 step-20 1.1 file:///s/a", "its retry begins there, also after a restart of hearthd");
-	world_forget(w);
-	world_msg(w, "b", 0, WM_LAUNCH_REPORT,
-	          &(struct wm_launch_report){.job = next,
-	                                     .attempt = 1,
-	                                     .epoch = 1,
-	                                     .state = LAUNCH_FAILED,
-	                                     .cls = RC_STAGING,
-	                                     .phase = (char *)(uintptr_t)LAUNCH_PHASE_RESTORE,
-	                                     .text = (char *)(uintptr_t) "the copy differs"});
-	world_turn(w);
-	for (int i = 0; i < 2; i++)
-		world_launch(w, i ? "b" : "a", next, 1, LAUNCH_CLEANED, 0, NULL);
-	begins(w, "b", "10 step-10 1.1 file:///s/b", "an older one follows when it cannot be restored");
-	world_end_well(w);
-}
-
-/* The beginning that was chosen before a stop is the line of a retry, also when no attempt has begun there.
- */
-static void test_stopped_line(void)
-{
-	uint64_t id;
-	struct world *w = make(13, &id);
-
-	for (int64_t step = 10; step <= 30; step += 10) {
-		verified(w, id, "a", 1, (uint64_t)step, step, "file:///s/a");
-		verified(w, id, "b", 1, (uint64_t)step, step, "file:///s/b");
-	}
-	world_request(w, REQ_DRAIN, 0, "b", "{}");
-	requeue(w, id, 1, "{\"from_step\": 20}");
-	is_str(world_status(w, id), "queued", "a job waits that is to go back to step 20");
-	world_request(w, REQ_STOP, id, NULL, "{}");
-	is_str(world_status(w, id), "stopped", "its owner stops it");
-	world_request(w, REQ_RESUME, 0, "b", "{}");
-	world_forget(w);
-	ok(retry(w, id, -1) > id, "a retry");
-	begins(w, "a", "20 step-20 1.1 file:///s/a", "begins there, not with what was given up");
-	world_end_well(w);
-
-	w = make(14, &id);
-	verified(w, id, "a", 1, 1, 10, "file:///s/a");
-	verified(w, id, "b", 1, 1, 10, "file:///s/b");
-	world_request(w, REQ_DRAIN, 0, "b", "{}");
-	requeue(w, id, 1, "{\"from_start\": true}");
-	world_request(w, REQ_STOP, id, NULL, "{}");
-	world_request(w, REQ_RESUME, 0, "b", "{}");
-	is_int((int)retry(w, id, -1), 0,
-	       "a job that was to begin from the start has no checkpoint to go on with");
-	like(w->err.text, "it was to begin from the start; job:1@STEP", "the sentence says so, and the way out");
-	ok(retry(w, id, 10) > id, "a step of it can be named");
-	world_end_well(w);
-}
-
-static void test_retry_refused(void)
-{
-	uint64_t id;
-	struct world *w = make(10, &id);
-
-	finish(w, id, 1);
-	is_int((int)retry(w, id, -1), 0, "a job that has completed");
-	like(w->err.text, "jobctl retry 1 --from STEP", "the sentence has what can be asked");
-	is_int((int)retry(w, id, 10), 0, "a job without checkpoints");
-	like(w->err.text, "jobctl clone 1 begins without it", "the sentence has the way out");
-	is_int((int)retry(w, 99, -1), 0, "an unknown job");
-	is_int(w->status, 404, "is reported as such");
 	world_end_well(w);
 }
 
@@ -752,9 +473,5 @@ int main(void)
 	test_many_files();
 	test_too_many_files();
 	test_step_left_out();
-	test_retry();
-	test_retry_line();
-	test_stopped_line();
-	test_retry_refused();
 	return tap_done();
 }
