@@ -14,6 +14,9 @@
 #define LEAST_WINDOW 40
 #define CLEAR_TIMES  1.5
 #define AROUND_ZERO  1.2
+#define NEAR_PART    5
+#define NEAR_LEAST   75 /* points of a window of which a part is enough for a median */
+#define NEAR_TIMES   1.2
 #define DROP_OF      5 /* low points that make a drop; a spike has its own number */
 #define RECENT_OF    5 /* points among which the high ones must be */
 
@@ -124,13 +127,35 @@ static int is_clear_pair(const struct watch_loss *w)
 	       __builtin_popcountll((uint64_t)w->event.clear & 7) >= 2;
 }
 
+/* Returns the reference by which the point is high, if any, and *sign and *high, the least distance; NAN. */
+static double exceeded_reference(const struct watch_loss *w, int64_t step, double loss, int64_t *sign,
+                                 double *high, double *sigma)
+{
+	double r = watch_window_median(&w->window), near;
+	*sigma = watch_window_sigma(&w->window);
+	*sign = loss >= r ? 1 : -1;
+	*high = high_distance(w, *sign, r, *sigma);
+	if (!window_is_ready(w, step, *sign))
+		return NAN;
+	if (fabs(loss - r) > *high)
+		return r;
+	/* Where the loss falls fast, the middle of a long window is above what comes next. */
+	if (w->window.n < NEAR_LEAST || !window_is_ready(w, step, 1) || watch_is_around_zero(&w->window) ||
+	    loss - watch_window_least(&w->window, RECENT_OF) <= high_distance(w, 1, loss, 0))
+		return NAN;
+	near = watch_window_near(&w->window, w->window.n / NEAR_PART, sigma);
+	*sigma = fmax(*sigma, watch_window_noise(&w->window));
+	*sign = 1;
+	*high = high_distance(w, 1, near, NEAR_TIMES * *sigma);
+	return r - near > *sigma && loss - near > *high ? near : NAN;
+}
+
 /* Opens a suspicion if the point is high. */
 static int open_suspect(struct watch_loss *w, int64_t step, double loss)
 {
-	double r = watch_window_median(&w->window), s = watch_window_sigma(&w->window);
-	int64_t sign = loss >= r ? 1 : -1;
-	double high = high_distance(w, sign, r, s);
-	if (!window_is_ready(w, step, sign) || fabs(loss - r) <= high)
+	int64_t sign;
+	double high, s, r = exceeded_reference(w, step, loss, &sign, &high, &s);
+	if (isnan(r))
 		return 0;
 	double low = fmax(fmax(high / w->conf.spike_sigma * w->conf.heal_sigma, 0), w->conf.heal_sigma * s);
 	w->event = (struct watch_event){.state = WATCH_SUSPECT,

@@ -9,7 +9,8 @@
  *
  * Rules count steps, never lines: a program that logs each 10th step is judged at the same steps. The
  * reference is the median of the last 200 points that belong to no event, so a spike cannot raise its own
- * reference. A state that was saved and loaded continues exactly.
+ * reference; where the loss falls fast, it is the median of their newest fifth. A state that was saved and
+ * loaded continues exactly.
  */
 #ifndef HEARTH_COMMON_WATCH_LOSS_H
 #define HEARTH_COMMON_WATCH_LOSS_H

@@ -74,28 +74,6 @@ double watch_size(const struct watch_loss *w, double loss, double part)
 /* ---- divergence ------------------------------------------------------------------------------------------
  */
 
-#define FAR_APART 8 /* points; noise with a memory, and a smoothed loss, hardly differ between neighbours */
-
-static double noise_at(const struct watch_window *win, uint32_t apart)
-{
-	double d[WATCH_WINDOW], middle;
-	uint32_t n = 0;
-	for (uint32_t i = apart; i < win->n; i++)
-		d[n++] = win->ring[(win->at + i) % WATCH_WINDOW] - win->ring[(win->at + i - apart) % WATCH_WINDOW];
-	if (!n)
-		return 0;
-	middle = watch_median(d, n);
-	for (uint32_t i = 0; i < n; i++)
-		d[i] = fabs(d[i] - middle);
-	return 1.4826 * watch_median(d, n) / M_SQRT2;
-}
-
-/* Noise from differences: a falling level does not count as noise. */
-static double noise_of(const struct watch_window *win)
-{
-	return fmax(noise_at(win, 1), noise_at(win, FAR_APART));
-}
-
 static void open_divergence(struct watch_loss *w, struct watch_out *out, int64_t step, double loss,
                             double best, int64_t onset, double high)
 {
@@ -127,7 +105,7 @@ static void check_early(struct watch_loss *w, struct watch_out *out, int64_t ste
 		w->above_early = 0;
 		return;
 	}
-	double high = fmax(share, EARLY_SIGMA * noise_of(&w->window));
+	double high = fmax(share, EARLY_SIGMA * watch_window_noise(&w->window));
 	w->above_early = level - w->best_early > high ? w->above_early + 1 : 0;
 	if (w->above_early >= EARLY_ABOVE)
 		open_divergence(w, out, step, loss, w->best_early, w->best_early_step, high);

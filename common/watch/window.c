@@ -93,3 +93,45 @@ double watch_window_sigma(const struct watch_window *w)
 	}
 	return SIGMA_OF_MAD * mad;
 }
+
+double watch_window_least(const struct watch_window *w, uint32_t newest)
+{
+	double least = INFINITY;
+	for (uint32_t i = w->n > newest ? w->n - newest : 0; i < w->n; i++)
+		least = fmin(least, w->ring[(w->at + i) % WATCH_WINDOW]);
+	return least;
+}
+
+double watch_window_near(const struct watch_window *w, uint32_t newest, double *sigma)
+{
+	double v[WATCH_WINDOW], m;
+	uint32_t n = w->n < newest ? w->n : newest;
+	for (uint32_t i = 0; i < n; i++)
+		v[i] = w->ring[(w->at + w->n - n + i) % WATCH_WINDOW];
+	m = n ? watch_median(v, n) : 0;
+	for (uint32_t i = 0; i < n; i++)
+		v[i] = fabs(v[i] - m);
+	*sigma = n ? SIGMA_OF_MAD * watch_median(v, n) : 0;
+	return m;
+}
+
+#define FAR_APART 8 /* points; noise with a memory, and a smoothed loss, hardly differ between neighbours */
+
+static double noise_at(const struct watch_window *win, uint32_t apart)
+{
+	double d[WATCH_WINDOW], middle;
+	uint32_t n = 0;
+	for (uint32_t i = apart; i < win->n; i++)
+		d[n++] = win->ring[(win->at + i) % WATCH_WINDOW] - win->ring[(win->at + i - apart) % WATCH_WINDOW];
+	if (!n)
+		return 0;
+	middle = watch_median(d, n);
+	for (uint32_t i = 0; i < n; i++)
+		d[i] = fabs(d[i] - middle);
+	return SIGMA_OF_MAD * watch_median(d, n) / M_SQRT2;
+}
+
+double watch_window_noise(const struct watch_window *w)
+{
+	return fmax(noise_at(w, 1), noise_at(w, FAR_APART));
+}

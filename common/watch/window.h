@@ -25,6 +25,11 @@ double watch_window_median(const struct watch_window *w);
 double watch_window_sigma(const struct watch_window *w);
 /* Are there values on both sides of zero? Such a series has no size to take a share of. */
 int watch_is_around_zero(const struct watch_window *w);
+double watch_window_least(const struct watch_window *w, uint32_t newest); /* of so many; INFINITY of none */
+/* Median of so many newest values, and in *sigma their spread, as watch_window_sigma. */
+double watch_window_near(const struct watch_window *w, uint32_t newest, double *sigma);
+/* Standard deviation of the noise, from differences: a falling level does not count as noise. */
+double watch_window_noise(const struct watch_window *w);
 double watch_median(double *v, uint32_t n); /* sorts v; n > 0 */
 
 #endif

@@ -57,7 +57,7 @@ def make_events(r, kind, steps):
     """Returns [(kind, start, end, function step -> height)]."""
     out = []
     if kind == SPIKES:
-        at = r.randint(400, 700)
+        at = r.randint(100, 700)
         while at < steps - 400:
             height, rise, heal = 0.04 * 10 ** r.uniform(0, 2), r.choice((1, 1, 3, 8)), r.randint(20, 170)
             out.append((kind, at, at + rise + heal, lambda t, at=at, h=height, up=rise, down=heal:
