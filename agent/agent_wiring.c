@@ -10,12 +10,16 @@
 #include "agent/control/retire.h"
 #include "agent/control/rshd.h"
 #include "agent/control/session.h"
+#include "agent/launch/env_ahead.h"
 #include "agent/launch/launches.h"
 #include "agent/stage/prefetch.h"
 
 static void launch_over(uint64_t job, uint32_t attempt, void *arg)
 {
-	rshd_launch_over(((struct agent *)arg)->rshd, job, attempt);
+	struct agent *a = arg;
+
+	rshd_launch_over(a->rshd, job, attempt);
+	env_ahead_cancel(a->host.env_ahead, job);
 }
 
 static void launches_changed(void *arg)
@@ -31,6 +35,7 @@ static void session_says(uint16_t type, const void *msg, void *arg)
 static const struct rshd_ops rshd_ops = {.send = session_says};
 static const struct looks_ops looks_ops = {.send = session_says};
 static const struct prefetch_ops prefetch_ops = {.send = session_says};
+static const struct env_ahead_ops env_ahead_ops = {.send = session_says};
 
 static void guard_dials(void *arg)
 {
@@ -65,6 +70,7 @@ static int wire_neighbours(struct agent *a, struct err *e)
 	a->guard = guard_create(&parts, &guard_ops, a);
 	a->looks = looks_create(a->peerport, &looks_ops, a);
 	a->host.prefetch = prefetch_create(&a->env, a->host.link, &prefetch_ops, a);
+	a->host.env_ahead = env_ahead_create(&a->host, &env_ahead_ops, a);
 	return 0;
 }
 
@@ -112,6 +118,8 @@ void agent_unwire(struct agent *a)
 	looks_destroy(a->looks);
 	prefetch_destroy(a->host.prefetch);
 	a->host.prefetch = NULL;
+	env_ahead_destroy(a->host.env_ahead);
+	a->host.env_ahead = NULL;
 	announcer_destroy(a->announcer);
 	a->announcer = NULL;
 	peerport_destroy(a->peerport);

@@ -307,6 +307,17 @@ static void limit_quota(const struct cgroup *cg, const struct cg_limits *lim, st
 	}
 }
 
+/* Without the controller the programs' own priority has to do. */
+static void lower_weight(const struct cgroup *cg, const struct cg_limits *lim)
+{
+	if (!lim->low)
+		return;
+	if (cg->dir[CG_CPU])
+		write_value(cg->dir[CG_CPU], "cpu.shares", "2");
+	else if (cg->dir[CG_V2] && has_file(cg->dir[CG_V2], "cpu.weight"))
+		write_value(cg->dir[CG_V2], "cpu.weight", "1");
+}
+
 static void limit_pids(const struct cgroup *cg, const struct cg_limits *lim, struct strv *notes)
 {
 	const char *dir = cg->dir[CG_PIDS] ? cg->dir[CG_PIDS] : cg->dir[CG_V2];
@@ -352,6 +363,7 @@ void cgroup_create(struct cgroup *cg, struct cg_layout *l, const char *node, con
 		strv_add(notes, "memory limit is watched, not enforced by the kernel");
 	limit_cpus(cg, lim, notes);
 	limit_quota(cg, lim, notes);
+	lower_weight(cg, lim);
 	limit_pids(cg, lim, notes);
 	limit_devices(cg, lim, notes);
 }

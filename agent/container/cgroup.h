@@ -40,6 +40,7 @@ struct cg_limits {
 	const uint32_t *cpus;  /* NULL: all */
 	uint32_t n_cpus;
 	double cpu_quota;  /* CPUs, 0 none */
+	int low;           /* others get the CPUs first */
 	uint32_t pids_max; /* 0 none */
 	int restrict_devices;
 	const struct strv *devices; /* paths allowed besides the standard ones */

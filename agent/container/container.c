@@ -174,6 +174,7 @@ static void make_groups(struct container *c, const struct container_params *p)
 	                        .cpus = p->cpus,
 	                        .n_cpus = p->n_cpus,
 	                        .cpu_quota = p->cpu_quota,
+	                        .low = p->low,
 	                        .pids_max = PIDS_MAX,
 	                        .devices = &p->devices};
 	struct place *pl = place_of(c->env);

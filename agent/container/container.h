@@ -24,6 +24,7 @@ struct container_params {
 	const uint32_t *cpus;              /* real CPU numbers; NULL none */
 	uint32_t n_cpus;
 	double cpu_quota; /* CPUs; 0 none */
+	int low;          /* others get the CPUs first */
 	struct strv devices;
 };
 struct container_ops {

@@ -12,6 +12,7 @@
 #include "agent/machine/inventory.h"
 #include "common/os/proc.h"
 
+struct env_ahead;
 struct prefetch;
 struct sweeper;
 
@@ -29,7 +30,8 @@ struct launch_host {
 	struct tailer *tailer;
 	struct outbox *outbox;
 	struct sweeper *sweeper;
-	struct prefetch *prefetch; /* NULL: the agent is alone */
+	struct prefetch *prefetch;   /* NULL: the agent is alone */
+	struct env_ahead *env_ahead; /* likewise */
 	/* The launch has ended or is forgotten: nobody answers its hearth-rsh any more. */
 	void (*launch_over)(uint64_t job, uint32_t attempt, void *arg);
 	void (*launches_changed)(void *arg); /* one came or was forgotten */

@@ -16,6 +16,7 @@
 #include "agent/base/trash.h"
 #include "agent/keep/held.h"
 #include "agent/keep/keeper.h"
+#include "agent/launch/env_ahead.h"
 #include "agent/launch/fence_mark.h"
 #include "agent/launch/launch_steps.h"
 #include "agent/launch/unreadable_launch.h"
@@ -196,6 +197,7 @@ static void on_prepare(struct launches *t, struct wm_prepare *m)
 		return;
 	}
 	prefetch_cancel(t->host->prefetch, job); /* staging fetches the rest */
+	env_ahead_launched(t->host->env_ahead, job);
 	l = launch_new(t->host, plan);
 	add_launch(t, l);
 	launch_prepare(l);
@@ -331,6 +333,7 @@ void launches_order(struct launches *t, uint16_t type, void *msg)
 
 	if (type == WM_PREFETCH) {
 		prefetch_order(t->host->prefetch, msg);
+		env_ahead_order(t->host->env_ahead, msg);
 		wire_free(type, msg);
 		return;
 	}

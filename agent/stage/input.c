@@ -255,6 +255,13 @@ static int cached_download(struct stage *s, const struct stage_input *in, const 
 		if (!left)
 			return err_set(e, ERR_LIMIT, "%s: the job's disk limit is reached", shown);
 	}
+	if (s->ahead) {
+		if (stage_room_ahead(s, &left, e) < 0)
+			return -1;
+		if (!left)
+			return err_set(e, ERR_NOSPACE, "%s: too little of the disk would be left free", shown);
+		f.limit = f.limit && f.limit < left ? f.limit : left;
+	}
 	if (c->complete) {
 		read_meta(c->dir, etag, modified);
 		f.if_etag = etag;
@@ -311,18 +318,23 @@ static int deliver_entry(struct stage *s, const struct stage_input *in, const ch
 	return stage_give(s, fd, e);
 }
 
-static int from_http(struct stage *s, const struct stage_input *in, const char *to, struct err *e)
+static int download(struct stage *s, const struct stage_input *in, struct cache_entry *c, struct err *e)
 {
 	cleanup_free char *kind = xasprintf("%s/cache/inputs", s->data_dir);
 	/* Per account: an address may hold a password. */
 	cleanup_free char *id =
 	    xasprintf("%s\n%s\n%u", in->uri, in->sha256 ? in->sha256 : "", s->as_user ? s->user.uid : 0);
-	struct cache_entry c = {.lock_fd = -1};
 	char key[HASH_HEX_SIZE];
-	int rc;
 
 	hash_hex(id, strlen(id), key);
-	rc = cached_download(s, in, kind, key, &c, e);
+	return cached_download(s, in, kind, key, c, e);
+}
+
+static int from_http(struct stage *s, const struct stage_input *in, const char *to, struct err *e)
+{
+	struct cache_entry c = {.lock_fd = -1};
+	int rc = download(s, in, &c, e);
+
 	if (rc == 0)
 		rc = deliver_entry(s, in, c.dir, to, e);
 	cache_close(&c);
@@ -371,4 +383,19 @@ int stage_one_input(struct stage *s, const struct stage_input *in)
 	/* The job's owner can correct these: a path, a permission, a checksum. */
 	users_fault = e.code == ERR_NOT_FOUND || e.code == ERR_DENIED || e.code == ERR_INVALID;
 	return stage_fail(s, users_fault ? RC_USER_ERROR : RC_NONE, &e);
+}
+
+int stage_input_ahead(struct stage *s, const struct stage_input *in)
+{
+	cleanup_free char *phase = xasprintf("input:%s", in->name);
+	struct cache_entry c = {.lock_fd = -1};
+	struct err e = {0};
+	int rc;
+
+	if (!in->sha256 || (!has_scheme(in->uri, "http://") && !has_scheme(in->uri, "https://")))
+		return 0;
+	stage_phase(s, phase, 0);
+	rc = download(s, in, &c, &e);
+	cache_close(&c);
+	return rc == 0 ? 0 : stage_fail(s, RC_NONE, &e);
 }

@@ -4,10 +4,7 @@
 #include "agent/stage/prefetch.h"
 
 #include <inttypes.h>
-#include <linux/ioprio.h>
 #include <stdio.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 #include <utlist.h>
 
 #include "agent/stage/stage_int.h"
@@ -61,28 +58,20 @@ unsigned prefetch_waiting(const struct prefetch *p)
 
 /* ---- on the thread ------------------------------------------------------------------------------------ */
 
-/* Jobs of this node read and write before it. */
-static void be_modest(int on)
-{
-	int value = on ? IOPRIO_PRIO_VALUE(IOPRIO_CLASS_BE, 7) : 0;
-
-	syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, value);
-}
-
 static void run_ahead(struct worker *w, void *arg)
 {
 	struct stage *s = arg;
 	struct err e = {.code = ERR_NONE};
 
 	s->w = w;
-	be_modest(1);
+	stage_modest(1);
 	for (size_t i = 0; i < s->trees.n && e.code == ERR_NONE; i++)
 		if (stage_tree_ahead(s, s->trees.v[i], &e) < 0)
 			snprintf(s->text, sizeof(s->text), "%s", e.text);
 	s->rc = e.code == ERR_NONE ? 0 : (int)e.code;
 	if (!worker_cancelled(w))
 		stage_evict(s);
-	be_modest(0);
+	stage_modest(0);
 }
 
 /* ---- on the loop -------------------------------------------------------------------------------------- */

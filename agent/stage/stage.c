@@ -10,10 +10,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/ioprio.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "agent/base/user.h"
 #include "agent/stage/fetch.h"
@@ -261,6 +264,13 @@ void stage_evict(struct stage *s)
 		log_info("event=cache_evicted entries=%u", n);
 }
 
+void stage_modest(int on)
+{
+	int value = on ? IOPRIO_PRIO_VALUE(IOPRIO_CLASS_BE, 7) : 0;
+
+	syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, value);
+}
+
 /* ---- whose ml is
  * ---------------------------------------------------------------------------------------------- */
 
@@ -341,15 +351,16 @@ static void run_stage(struct worker *w, void *arg)
 	int rc;
 
 	s->w = w;
+	stage_modest(s->ahead);
 	s->files = files_create(&files);
 	drop_old(s);
 	rc = open_ml(s);
-	if (rc == 0)
+	if (rc == 0 && !s->ahead)
 		rc = stage_output(s);
 	if (rc == 0)
 		rc = stage_bundle(s);
 	for (size_t i = 0; i < s->n_inputs && rc == 0; i++)
-		rc = stage_one_input(s, &s->inputs[i]);
+		rc = s->ahead ? stage_input_ahead(s, &s->inputs[i]) : stage_one_input(s, &s->inputs[i]);
 	if (rc == 0)
 		rc = write_links(s);
 	if (rc == 0)
@@ -364,6 +375,7 @@ static void run_stage(struct worker *w, void *arg)
 	s->files = NULL;
 	if (!worker_cancelled(w))
 		stage_evict(s);
+	stage_modest(0);
 }
 
 /* ---- life
@@ -374,7 +386,9 @@ static void run_build(struct worker *w, void *arg)
 	struct stage *s = arg;
 
 	s->w = w;
+	stage_modest(s->ahead);
 	stage_build_venv(s);
+	stage_modest(0);
 }
 
 void stage_free(void *arg)
@@ -477,6 +491,7 @@ static void copy_params(struct stage *s, const struct stage_params *p)
 	if (spec->output_uri && strncmp(spec->output_uri, "file:///", 8) == 0)
 		s->output = xstrdup(spec->output_uri + strlen("file://"));
 	s->requirements = xstrdup(spec->requirements);
+	s->ahead = p->ahead;
 	s->limit = spec->disk_bytes;
 	s->n_inputs = spec->n_inputs;
 	s->inputs = xcalloc(spec->n_inputs + 1, sizeof(*s->inputs));

@@ -31,7 +31,9 @@ struct stage_params {
 	const char *resume_local; /* launch whose held copies may be used; NULL none */
 	const struct wire_strv *resume_digests, *resume_uris;
 	int64_t resume_step;   /* the step that a file:// uri must hold; -1 any */
-	struct nodelog *setup; /* gets progress and pip's output */
+	struct nodelog *setup; /* gets progress and pip's output; NULL none */
+	int ahead; /* no launch yet: outputs are not tried, and inputs come into the cache only, where it can know
+	              them; at low priority, and a tenth of the disk stays free */
 };
 struct stage_result {
 	int rc; /* 0, or -1 with class and text */

@@ -85,6 +85,8 @@ int stage_pause(void *arg);                            /* arg: struct stage; a m
 /* ---- stage.c, for prefetch.c ---- */
 void stage_evict(struct stage *s); /* keeps the caches within their bounds */
 void stage_free(void *arg);
+/* The I/O priority of the calling thread, and of what it starts: jobs of this node go before it. */
+void stage_modest(int on);
 
 /* ---- stage_tree.c ---- */
 /* skip: what is left out, as in copy.h, of arg s; NULL nothing. */
@@ -96,12 +98,16 @@ int stage_tree(struct stage *s, const char *digest, const char *to,
 int stage_files(struct stage *s, const char *path, const char *to, int64_t last, struct err *e);
 /* The same tree into the cache alone. */
 int stage_tree_ahead(struct stage *s, const char *digest, struct err *e);
+/* Bytes that something ahead of a launch may still fill. */
+int stage_room_ahead(const struct stage *s, uint64_t *left, struct err *e);
 /* Descriptor of a folder below ml, made when missing. A new one is the agent's until it is given. */
 int stage_open_below(struct stage *s, const char *to, struct err *e);
 int stage_give(struct stage *s, int fd, struct err *e); /* to the job's account */
 
 /* ---- input.c ---- */
 int stage_one_input(struct stage *s, const struct stage_input *in);
+/* Downloads it into the cache when it is http(s) with a digest; other inputs wait for the launch. */
+int stage_input_ahead(struct stage *s, const struct stage_input *in);
 
 /* ---- stage_check.c ---- */
 /* Checks before the first copy: the outputs have a place, and the step to resume from exists. */

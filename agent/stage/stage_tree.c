@@ -81,6 +81,17 @@ static int check_space(const struct stage *s, uint64_t need, struct err *e)
 	               s->data_dir, str_size(left, b, sizeof(b)));
 }
 
+int stage_room_ahead(const struct stage *s, uint64_t *left, struct err *e)
+{
+	uint64_t total;
+
+	if (fs_disk_free(s->data_dir, left, &total, e) < 0)
+		return -1;
+	total /= AHEAD_LEAVES;
+	*left = *left > total ? *left - total : 0;
+	return 0;
+}
+
 /* ---- blobs -----------------------------------------------------------------------------------------------
  */
 

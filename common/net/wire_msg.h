@@ -138,7 +138,7 @@ enum reason_class { REASON_CLASSES(S) N_REASON_CLASS };
 /* What this agent learnt of the node that NODE_ASK names. ask: of that order. reach: enum peer_sight. The rest as in PEER_SEEN, of a node that answered. */
 #define WM_NODE_SEEN_F(F) F(U64, ask) F(STR, node) F(U8, reach) F(STR, boot_id) F(U64, instance) F(U32V, missing)
 
-/* What became of a PREFETCH. code: enum err_code, 0 all trees are in the cache. bytes: fetched from hearthd. Nobody acknowledges it. */
+/* What became of a PREFETCH. code: enum err_code, 0 all is in the caches. bytes: fetched from hearthd. Nobody acknowledges it. */
 #define WM_PREFETCHED_F(F) F(U64, job) F(U32, attempt) F(U32, code) F(U64, bytes) F(STR, text)
 
 /* This node leaves a pool as suspect: what is left on it after a job. pool 0: the pool that the job would leave here. */
@@ -192,10 +192,11 @@ enum reason_class { REASON_CLASSES(S) N_REASON_CLASS };
 #define NODE_ASK_LAUNCHES 64 /* in one question */
 #define WM_NODE_ASK_F(F) F(U64, ask) F(STR, peer) F(U32, timeout_ms) F(U64V, jobs) F(U32V, attempts)
 
-/* The node may soon have a launch of that job: fetch these trees (digests) into the cache. urgent 1: before others. No tree: the job needs it no
- * more. Answered by PREFETCHED, or not at all. */
+/* The node may soon have a launch of that job: fetch these trees (digests) into the cache. urgent 1: before others. spec: as in GANG, where the node
+ * is to make the environment of its requirements and to download its inputs, as that account, from the source tree bundle; "" it is not. Neither
+ * tree nor spec: the job needs nothing more. Answered by PREFETCHED for the trees and for the rest, or not at all. */
 #define PREFETCH_TREES 64 /* in one order */
-#define WM_PREFETCH_F(F) F(U64, job) F(U32, attempt) F(U8, urgent) F(STRV, trees)
+#define WM_PREFETCH_F(F) F(U64, job) F(U32, attempt) F(U8, urgent) F(STRV, trees) F(STR, account) F(STR, bundle) F(STR, spec)
 
 /* All warm pools with a part on this node, one entry each: the list replaces the one before. jobs: that made or last used it, whose cache folder becomes
  * the pool's. until_us: its end by hearthd's wall clock, 0 while a job uses it. */

@@ -12,6 +12,7 @@
 #include "controller/record/ckpt.h"
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
+#include "controller/run/attempt.h"
 #include "controller/state/jobs.h"
 #include "controller/state/turn.h"
 
@@ -116,6 +117,26 @@ static void add_checkpoint(struct wm_prefetch *m, const struct cjob *j, const st
 	}
 }
 
+static int is_download(const struct spec_input *in)
+{
+	return in->sha256 && (strncmp(in->uri, "http://", 7) == 0 || strncmp(in->uri, "https://", 8) == 0);
+}
+
+/* What the node makes and downloads by itself. */
+static void add_environment(struct wm_prefetch *m, const struct cjob *j)
+{
+	const struct job_spec *s = j->act->spec;
+	int needed = s->requirements != NULL;
+
+	for (size_t i = 0; i < s->n_inputs; i++)
+		needed |= is_download(&s->inputs[i]);
+	if (!needed)
+		return;
+	m->account = xstrdup(rec_account(&j->r));
+	m->bundle = xstrdup(j->r.bundle);
+	m->spec = start_spec(j);
+}
+
 /* k: with this checkpoint for this rank, before other orders; NULL: in turn. */
 static void send_trees(struct core *c, const struct cnode *n, const struct cjob *j, const struct ckpt *k,
                        uint32_t rank)
@@ -127,7 +148,8 @@ static void send_trees(struct core *c, const struct cnode *n, const struct cjob 
 		add_tree(&m, j->act->inputs.v[i]);
 	if (k)
 		add_checkpoint(&m, j, k, rank);
-	if (m.trees.n)
+	add_environment(&m, j);
+	if (m.trees.n || m.spec)
 		send_now(c, n, WM_PREFETCH, &m);
 	wire_fini(WM_PREFETCH, &m);
 }

@@ -21,6 +21,7 @@ void port_mark(struct core *c, uint32_t port, int delta);
 void decide(struct core *c);
 void start_attempt(struct core *c, struct cjob *j, const struct sched_decision *d);
 void send_orders(struct core *c, struct cjob *j); /* sends due orders that this session has not got */
+char *start_spec(const struct cjob *j);           /* the job's specification for agents; malloc'ed */
 void job_review(struct core *c, struct cjob *j);
 /* Gives up nodes that make no progress with the collection. Returns the boot time of the next look,
  * UINT64_MAX when no node collects any more. */

@@ -293,17 +293,11 @@ static void copy_ids(struct wire_u32v *to, const struct wire_u32v *from)
 		wire_u32v_add(to, from->v[i]);
 }
 
-/* Returns the part of the order that all nodes share; it is encoded once for each attempt. */
-static struct wire_shared *gang_of(struct cjob *j, struct err *e)
+char *start_spec(const struct cjob *j)
 {
-	const struct attempt_rec *a = j->r.att;
-	struct wm_gang g = {0};
-	char name[24];
-	cJSON *json;
+	cJSON *json = spec_to_json(j->act->spec);
+	char *text;
 
-	if (j->act->gang)
-		return j->act->gang;
-	json = spec_to_json(j->act->spec);
 	/* The order names the folder, and agents of the version before do not know the key. */
 	cJSON_DeleteItemFromObjectCaseSensitive(json, "checkpoint");
 	/* Restarts and watches are hearthd's part, and agents of the version before do not know these keys. */
@@ -311,8 +305,21 @@ static struct wire_shared *gang_of(struct cjob *j, struct err *e)
 	cJSON_DeleteItemFromObjectCaseSensitive(json, "watch");
 	if (!j->act->spec->n_rules)
 		cJSON_DeleteItemFromObjectCaseSensitive(json, "rules");
-	g.spec = json_text(json);
+	text = json_text(json);
 	cJSON_Delete(json);
+	return text;
+}
+
+/* Returns the part of the order that all nodes share; it is encoded once for each attempt. */
+static struct wire_shared *gang_of(struct cjob *j, struct err *e)
+{
+	const struct attempt_rec *a = j->r.att;
+	struct wm_gang g = {0};
+	char name[24];
+
+	if (j->act->gang)
+		return j->act->gang;
+	g.spec = start_spec(j);
 	for (uint32_t i = 0; i < a->n_places; i++) {
 		const struct place_rec *p = &a->places[i];
 

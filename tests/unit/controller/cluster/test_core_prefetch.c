@@ -78,7 +78,7 @@ static void checkpoint(uint64_t id)
 }
 
 /* a and b run job 1; c is a spare. */
-static uint64_t begin(uint64_t seed, uint32_t version)
+static uint64_t begin_spec(uint64_t seed, uint32_t version, const char *spec)
 {
 	uint64_t id;
 
@@ -89,11 +89,42 @@ static uint64_t begin(uint64_t seed, uint32_t version)
 	world_agent_up(w, "c", 1, 4);
 	w->version = 0;
 	is_int(world_request(w, REQ_SPARE, 0, "c", "{}"), 200, "c is a spare");
-	id = world_submit_full(w, two, BUNDLE, NULL, NULL);
+	id = world_submit_full(w, spec, BUNDLE, NULL, NULL);
 	start(id, (const char *const[]){"a", "b"}, 2);
 	is_str(world_status(w, id), "running", "a job runs");
 	pass(2, "");
 	return id;
+}
+
+static uint64_t begin(uint64_t seed, uint32_t version)
+{
+	return begin_spec(seed, version, two);
+}
+
+static void is_order(const char *holds, const char *name)
+{
+	struct sent *s = world_sent(w, "c", WM_PREFETCH);
+	const struct wm_prefetch *m = s ? s->msg : NULL;
+
+	ok(m && strstr(m->spec, holds) && (*holds ? m->account[0] && m->bundle[0] == '1' : !m->spec[0]), "%s",
+	   name);
+	sent_free(s);
+}
+
+static void test_environment(void)
+{
+	static const char wheels[] =
+	    "{\"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"source_dir\": \"src\", "
+	    "\"requirements\": \"req.txt\", \"resources\": "
+	    "{\"instances\": 2, \"gpus_per_instance\": 1, \"ranks_per_instance\": 1}}";
+
+	begin(7, 0);
+	is_order("", "a job without requirements needs only its trees");
+	world_end_well(w);
+	begin_spec(8, 0, wheels);
+	is_order("\"req.txt\"", "a spare gets what it needs to make the environment of a running job");
+	is_str(next_order(), "", "once");
+	world_end_well(w);
 }
 
 static void test_running(void)
@@ -170,6 +201,7 @@ static void test_bounds(void)
 int main(void)
 {
 	test_running();
+	test_environment();
 	test_suspect();
 	test_left_out();
 	test_bounds();
