@@ -12,7 +12,19 @@ static int is_met(const struct watch_rule *r, double value)
 	return value > r->above || value < r->below;
 }
 
-int rule_point(const struct watch_rule *r, struct rule_state *s, int64_t step, double value)
+/* Counts a raise. Each one is an event for ever, and steps that go back or values that alternate would raise
+ * the rule with nearly every point; it then waits for the next minute. */
+static int may_raise(struct rule_state *s, uint64_t now_us)
+{
+	uint64_t used = s->raised_us > now_us ? s->raised_us : now_us;
+
+	if (used - now_us > (uint64_t)(RULE_BURST - 1) * RULE_AGAIN_US)
+		return 0;
+	s->raised_us = used + RULE_AGAIN_US;
+	return 1;
+}
+
+int rule_point(const struct watch_rule *r, struct rule_state *s, int64_t step, double value, uint64_t now_us)
 {
 	if (step == s->last)
 		return 0;
@@ -28,7 +40,7 @@ int rule_point(const struct watch_rule *r, struct rule_state *s, int64_t step, d
 	}
 	if (s->since < 0)
 		s->since = step;
-	if (s->fired || step - s->since + 1 < r->for_steps)
+	if (s->fired || step - s->since + 1 < r->for_steps || !may_raise(s, now_us))
 		return 0;
 	s->fired = 1;
 	return 1;

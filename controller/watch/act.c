@@ -1,8 +1,9 @@
 /*
  * act: alarms become events `alert`, orders become what the job's keys say.
  *
- * A job has ALERTS_MAX events at most; later alarms are only logged. The pin of a checkpoint stays when the
- * loss has healed: its owner decides. The watches keep WATCH_PINS pins of a job and release the oldest.
+ * A job has ALERTS_MAX events at most; later alarms neither log nor pin, and act as their keys say. The pin
+ * of a checkpoint stays when the loss has healed: its owner decides. The watches keep WATCH_PINS pins of a
+ * job and release the oldest.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -80,6 +81,12 @@ static const struct watch_order *pin_of(const struct watch_out *out, enum watch_
 	return NULL;
 }
 
+/* 1: the job has all the alerts that it may have. */
+static int is_full(const struct job_watch *w)
+{
+	return w->job->r.alerts >= ALERTS_MAX;
+}
+
 static void post_alert(struct core *c, struct job_watch *w, const struct watch_seen *by,
                        const struct watch_alarm *a, const struct watch_out *out)
 {
@@ -89,13 +96,13 @@ static void post_alert(struct core *c, struct job_watch *w, const struct watch_s
 	cJSON *d;
 	TEXT(text);
 
+	if (is_full(w))
+		return;
 	alarm_text(a, &text);
 	if (pin)
 		text_add(&text, "; the checkpoint of step %lld is pinned", (long long)pin->to_step);
 	log_warn("event=alert job=%" PRIu64 " kind=%s step=%lld text=\"%s\"", w->job->r.id,
 	         watch_kind_name(a->kind), (long long)a->step, text.at);
-	if (w->job->r.alerts >= ALERTS_MAX)
-		return;
 	d = cJSON_CreateObject();
 	json_add_str(d, "kind", watch_kind_name(a->kind));
 	cJSON_AddNumberToObject(d, "step", (double)a->step);
@@ -260,18 +267,20 @@ void watch_raise(struct core *c, struct job_watch *w, const struct watch_seen *b
 	int64_t onset = r->rule->metric ? r->state->since : r->step;
 	uint64_t margin = (uint64_t)w->job->act->spec->watch.conf.margin_steps;
 	const struct ckpt *pin = NULL;
+	int full = is_full(w);
 	TEXT(text);
 
 	rule_text(r, by, &text);
-	if (r->rule->action >= WATCH_PIN)
+	if (r->rule->action >= WATCH_PIN && !full)
 		pin =
 		    onset > 0 ? recover_return(&w->job->r, onset, margin) : ckpt_newest(&w->job->r, INT64_MAX, NULL);
 	if (r->rule->action > WATCH_PIN && r->state->acts >= r->rule->budget)
 		text_add(&text, "; its budget (%" PRId64 ") is used up", r->rule->budget);
-	log_warn("event=alert job=%" PRIu64 " kind=rule rule=%s text=\"%s\"", w->job->r.id, r->rule->name,
-	         text.at);
-	if (w->job->r.alerts < ALERTS_MAX)
+	if (!full) {
+		log_warn("event=alert job=%" PRIu64 " kind=rule rule=%s text=\"%s\"", w->job->r.id, r->rule->name,
+		         text.at);
 		post_rule(c, w, by, r, pin, text.at);
+	}
 	if (pin)
 		pin_number(c, w, pin->number, text.at);
 	act_on_rule(c, w, r, onset, text.at);
@@ -280,9 +289,11 @@ void watch_raise(struct core *c, struct job_watch *w, const struct watch_seen *b
 int watch_report(struct core *c, struct job_watch *w, const struct watch_seen *by,
                  const struct watch_out *out)
 {
+	int full = is_full(w);
+
 	for (uint32_t i = 0; i < out->n_alarms; i++)
 		post_alert(c, w, by, &out->alarms[i], out);
-	for (uint32_t i = 0; i < out->n_orders; i++)
+	for (uint32_t i = 0; i < out->n_orders && !full; i++)
 		if (out->orders[i].action == WATCH_PIN)
 			pin_checkpoint(c, w, &out->orders[i]);
 	for (uint32_t i = 0; i < out->n_orders; i++)

@@ -88,7 +88,7 @@ static int judge_rule(struct core *c, struct job_rule *j, const struct watch_rul
 	if (!is_watched(j, p))
 		return 0;
 	j->step = p->step >= 0 ? p->step : ++j->counted;
-	return rule_point(r, &j->s, j->step, p->value);
+	return rule_point(r, &j->s, j->step, p->value, now_boot(c));
 }
 
 int watch_rules_judge(struct core *c, struct job_watch *w, uint32_t mask, const struct watch_seen *by,

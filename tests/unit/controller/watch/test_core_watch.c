@@ -392,6 +392,21 @@ static void test_rules(void)
 	world_end_well(l.w);
 }
 
+/* Steps that go back with each point raise a rule a few times only, and pin as often. */
+static void test_rule_bound(void)
+{
+	struct lab l;
+
+	begin(&l, 12,
+	      JOB(", \"rules\": [{\"name\": \"any\", \"metric\": \"loss\", \"above\": 0, \"action\": \"pin\"}]"));
+	for (int64_t i = 0; i < 400; i++)
+		train(&l, 500 - i, 500 - i, 1);
+	ok(count_events(&l, "alert") >= 1, "a rule is raised");
+	ok(count_events(&l, "alert") <= RULE_BURST + 8,
+	   "descending steps do not raise it with each point: %d alerts", (int)count_events(&l, "alert"));
+	world_end_well(l.w);
+}
+
 static void test_rule_acts(void)
 {
 	char reason[200];
@@ -433,6 +448,7 @@ int main(void)
 	test_rollback();
 	test_patience();
 	test_rules();
+	test_rule_bound();
 	test_rule_acts();
 	test_end();
 	return tap_done();
