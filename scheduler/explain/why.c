@@ -29,13 +29,15 @@ static const struct job *find_blocker(const struct sched *s, const struct job *j
 	return best;
 }
 
-/* Of this lane those of higher priority, and those of this one that are due: they are the first of it. */
-static uint32_t due_in(const struct sched *s, const struct lane *l, int64_t priority)
+/* Of this lane those of higher priority than j, and those of its own that are due: they are the first of it.
+ * Jobs that go first of their priority are before the others; j does not count itself. */
+static uint32_t due_in(const struct sched *s, const struct lane *l, const struct job *j)
 {
-	struct job edge = {.priority = priority};
+	struct job edge = {.priority = j->priority, .is_first = j->is_first};
 	uint32_t from = queue_count_before(l, &edge), to;
 
 	edge.order = edge.id = UINT64_MAX;
+	edge.is_first = 0;
 	to = queue_count_before(l, &edge);
 	if (from < to && !order_due(s, queue_at(l, from)))
 		return from;
@@ -60,7 +62,7 @@ static uint32_t ahead_in(const struct sched *s, const struct lane *l, const stru
 
 	if (!c && !s->policy.starve_s)
 		return older;
-	due = due_in(s, l, j->priority);
+	due = due_in(s, l, j);
 	if (order_due(s, j))
 		return older < due ? older : due;
 	if (c < 0)

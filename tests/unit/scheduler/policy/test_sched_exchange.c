@@ -88,6 +88,7 @@ static void test_full_cluster(void)
 static void test_no_spare(void)
 {
 	struct sched *s = kit_cluster(sched_policy_live(), 4, 2);
+	struct sched_reason why;
 	struct sched_job j;
 
 	kit_add(s, 1, 4, 2);
@@ -102,6 +103,8 @@ static void test_no_spare(void)
 	j.order = 99;
 	j.first = 1;
 	sched_job_add(s, &j);
+	sched_explain(s, 1, &why);
+	is_int(why.ahead, 0, "a job that goes first of its priority has no job ahead");
 	kit_node(s, 4, 2, NULL, 0, 0);
 	is_str(nodes_of(s, 1), "1 2 3 4", "it gave up, and is the first of its priority");
 	sched_destroy(s);
