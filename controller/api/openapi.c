@@ -74,9 +74,12 @@ static const struct {
      "time: seconds, or text such as 2h; a tag set to null is removed"},
     {"CheckpointList", "checkpoints:a<Checkpoint>", NULL},
     {"Checkpoint",
-     "step:i? at:t? attempt:i save_s:n loss:n? size_bytes:i digest:s shards:i places:a<CheckpointPlace> "
+     "step:i? at:t? attempt:i save_s:n loss:n? loss_finite:b? size_bytes:i digest:s shards:i "
+     "places:a<CheckpointPlace> "
      "complete:b pinned:b set_aside:b step_by:s",
      "at: when it was complete; save_s: how long the program wrote it; loss: the last one up to that step; "
+     "loss_finite: "
+     "false when that is NaN or infinite; "
      "digest: of its part, or of the digests of its parts; shards: parts that the program names, 0: it "
      "says nothing; set_aside: a rollback left it behind; step_by: hearth.json, table, name or metric"},
     {"CheckpointPlace", "node:s? uri:s? state:s node_rank:i name:s digest:s",

@@ -19,6 +19,7 @@
 #include "common/spec/spec_watch.h"
 #include "common/watch/loss.h"
 #include "common/watch/pace.h"
+#include "jobctl/show/print.h"
 #include "jobctl/sim/simulate.h"
 #include "jobctl/sim/watch_picture.h"
 
@@ -57,18 +58,24 @@ static char *split_field(char *p, char **field)
 
 static int read_header(const struct replay *r, char *line, struct columns *cols)
 {
+	cleanup_free char *safe = print_safe(line);
 	char *p = line, *field;
+	int own = 0;
 	*cols = (struct columns){SIZE_MAX, SIZE_MAX, 0};
 	while (p) {
 		p = split_field(p, &field);
 		if (strcmp(field, "step") == 0)
 			cols->step = cols->n;
-		else if (strcmp(field, r->column) == 0)
+		else if (strcmp(field, r->column) == 0 || (!own && strcmp(field, "value") == 0)) {
 			cols->value = cols->n;
+			own = strcmp(field, r->column) == 0;
+		}
 		cols->n++;
 	}
 	if (cols->step == SIZE_MAX || cols->value == SIZE_MAX)
-		return ctx_fail(r->ctx, ERR_INVALID, "%s: line 1: expected the columns step,%s", r->path, r->column);
+		return ctx_fail(r->ctx, ERR_INVALID,
+		                "%s: line 1: expected the columns step,%s among others, got \"%.200s\"", r->path,
+		                r->column, safe);
 	return 0;
 }
 

@@ -58,33 +58,68 @@ static void add_places(const cJSON *k, struct text *out)
 	}
 }
 
-static void print_list(const cJSON *list)
+/* 1: nothing of it is left, and nobody has pinned it. */
+static int is_gone(const cJSON *k)
+{
+	const cJSON *p;
+	int gone = 0, other = 0;
+
+	cJSON_ArrayForEach (p, jget(k, "places")) {
+		if (strcmp(print_member(p, "state"), "gone") == 0)
+			gone++;
+		else
+			other++;
+	}
+	return gone && !other && !is_true(k, "pinned");
+}
+
+/* "nan": the program reported a loss that is not finite. */
+static const char *loss_text(const cJSON *k)
+{
+	return cJSON_IsFalse(jget(k, "loss_finite")) ? "nan" : print_member(k, "loss");
+}
+
+static void print_hidden(size_t hidden, int listed)
+{
+	if (hidden)
+		printf("%s%zu that %s gone %s not listed; --all lists all.\n",
+		       listed ? "" : "No checkpoint is left. ", hidden, hidden == 1 ? "is" : "are",
+		       hidden == 1 ? "is" : "are");
+	else if (!listed)
+		puts("No checkpoint is registered: hearthd lists them while a job runs.");
+}
+
+static void print_list(const cJSON *list, int all)
 {
 	const char *const heads[] = {
 	    ">STEP", print_zone_head("COMPLETE"), ">ATTEMPT", ">SAVE", ">LOSS", ">SIZE", "STATE", "PLACES"};
 	struct table *t = table_create(heads, 8);
 	const cJSON *k;
+	size_t hidden = 0;
 	char size[32];
 
 	cJSON_ArrayForEach (k, list) {
 		TEXT(state);
 		TEXT(places);
 
+		if (!all && is_gone(k)) {
+			hidden++;
+			continue;
+		}
 		add_state(k, &state);
 		add_places(k, &places);
 		table_cell(t, print_member(k, "step"));
 		table_cell(t, print_time(jtext(k, "at")));
 		table_cell(t, print_member(k, "attempt"));
 		table_cellf(t, "%.1fs", print_number(k, "save_s"));
-		table_cell(t, print_member(k, "loss"));
+		table_cell(t, loss_text(k));
 		table_cell(t, str_size((uint64_t)print_number(k, "size_bytes"), size, sizeof(size)));
 		table_cell(t, state.at);
 		table_cell(t, places.at);
 	}
 	if (table_rows(t))
 		table_print(t);
-	else
-		puts("No checkpoint is registered: hearthd lists them while a job runs.");
+	print_hidden(hidden, table_rows(t) > 0);
 	table_destroy(t);
 }
 
@@ -134,12 +169,13 @@ static int exec_checkpoints(struct ctx *c)
 	if (!answer)
 		return -1;
 	if (!ctx_show_json(c, answer))
-		print_list(jget(answer, "checkpoints"));
+		print_list(jget(answer, "checkpoints"), args_has(&c->args, "all"));
 	cJSON_Delete(answer);
 	return 0;
 }
 
 static const struct arg_opt checkpoints_opts[] = {
+    {"all", 'a', NULL, "List those that are gone, too"},
     {"pin", 0, "STEP", "Pin the checkpoint of that step: retention does not remove it"},
     {"unpin", 0, "STEP", "End the pin of the checkpoint of that step"},
     {NULL, 0, NULL, NULL}};

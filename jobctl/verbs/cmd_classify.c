@@ -1,6 +1,7 @@
 /*
  * cmd_classify: says by the table of failure patterns what a log means: of a file, of standard input, or of a
- * job's newest attempt. Files stream through a fixed amount of memory, and a job's logs in bounded pieces.
+ * job's newest attempt that ended badly. Files stream through a fixed amount of memory, and a job's logs in
+ * bounded pieces.
  */
 #include "jobctl/verbs/verbs.h"
 
@@ -31,6 +32,7 @@ struct judge {
 	struct cause cause;
 	int each;
 	const char *stream; /* of a job; NULL: a file */
+	uint64_t attempt;   /* whose logs are read; 0: a file, or not known yet */
 	char *cause_stream;
 	/* the line under way */
 	char line[CLASSIFY_LINE_MAX];
@@ -178,15 +180,15 @@ static int judge_stream(struct judge *j, uint64_t job, uint64_t attempt, const s
 	return 0;
 }
 
-/* Lists the logs of the newest attempt. */
+/* Lists the logs of an attempt; 0: of the newest that has some. */
 static size_t list_logs(const cJSON *answer, uint64_t *attempt, struct log_ref *logs)
 {
 	const cJSON *s;
+	int any = !*attempt;
 	size_t n = 0;
 
-	*attempt = 0;
 	cJSON_ArrayForEach (s, jget(answer, "streams"))
-		if (print_number(s, "attempt") > (double)*attempt)
+		if (any && print_number(s, "attempt") > (double)*attempt)
 			*attempt = (uint64_t)print_number(s, "attempt");
 	cJSON_ArrayForEach (s, jget(answer, "streams")) {
 		const char *name = jtext(s, "stream"), *last = jtext(s, "last_at");
@@ -200,29 +202,60 @@ static size_t list_logs(const cJSON *answer, uint64_t *attempt, struct log_ref *
 	return n;
 }
 
-static int judge_job(struct judge *j, const char *ref)
+/* Finds the newest attempt that ended badly; 0 none. */
+static int find_failed(struct ctx *c, uint64_t job, uint64_t *attempt)
 {
+	cJSON *record = ctx_job(c, job);
+	const cJSON *a;
+
+	*attempt = 0;
+	cJSON_ArrayForEach (a, jget(record, "attempts")) {
+		const char *outcome = jtext(a, "outcome");
+		double number = print_number(a, "number");
+
+		if (outcome && number > (double)*attempt &&
+		    (strcmp(outcome, "failed") == 0 || strcmp(outcome, "lost") == 0 ||
+		     strcmp(outcome, "rolled_back") == 0))
+			*attempt = (uint64_t)number;
+	}
+	cJSON_Delete(record);
+	return record ? 0 : -1;
+}
+
+static int read_logs(struct judge *j, uint64_t job)
+{
+	cleanup_free char *path = xasprintf("/jobs/%" PRIu64 "/logs", job);
+	int asked = args_has(&j->c->args, "attempt"), rc = 0;
 	struct log_ref *logs;
-	uint64_t job, attempt;
 	cJSON *answer;
 	size_t n;
-	int rc = 0;
 
-	if (ref_resolve(j->c, ref, &job))
+	if (ctx_get(j->c, "GET", path, NULL, &answer))
 		return -1;
-	{
-		cleanup_free char *path = xasprintf("/jobs/%" PRIu64 "/logs", job);
-
-		if (ctx_get(j->c, "GET", path, NULL, &answer))
-			return -1;
-	}
 	logs = xcalloc(STREAMS_MAX, sizeof(*logs));
-	n = list_logs(answer, &attempt, logs);
+	n = list_logs(answer, &j->attempt, logs);
+	if (!n && asked)
+		rc = ctx_fail(j->c, ERR_NOT_FOUND,
+		              "attempt %" PRIu64 " of job %" PRIu64 " has no log; jobctl show %" PRIu64
+		              " lists the attempts",
+		              j->attempt, job, job);
 	for (size_t i = 0; i < n && rc == 0; i++)
-		rc = judge_stream(j, job, attempt, &logs[i]);
+		rc = judge_stream(j, job, j->attempt, &logs[i]);
 	free(logs);
 	cJSON_Delete(answer);
 	return rc;
+}
+
+static int judge_job(struct judge *j, const char *ref)
+{
+	uint64_t job;
+
+	if (args_u64(&j->c->args, "attempt", 1, UINT32_MAX, &j->attempt, &j->c->err) ||
+	    ref_resolve(j->c, ref, &job))
+		return -1;
+	if (!j->attempt && find_failed(j->c, job, &j->attempt))
+		return -1;
+	return read_logs(j, job);
 }
 
 static int is_file(const char *name)
@@ -234,10 +267,20 @@ static int is_file(const char *name)
 
 /* ---- the answer ------------------------------------------------------------------------------------- */
 
+static void add_attempt(const struct judge *j, cJSON *o)
+{
+	if (j->attempt)
+		json_add_u64(o, "attempt", j->attempt);
+}
+
 static void report_nothing(const struct judge *j)
 {
 	cJSON *o;
 
+	if (!j->c->json && j->attempt) {
+		printf("No line of attempt %" PRIu64 " names a failure that the table knows.\n", j->attempt);
+		return;
+	}
 	if (!j->c->json) {
 		puts("No line names a failure that the table knows.");
 		return;
@@ -248,6 +291,7 @@ static void report_nothing(const struct judge *j)
 	cJSON_AddNullToObject(o, "line");
 	cJSON_AddNullToObject(o, "line_number");
 	cJSON_AddStringToObject(o, "reason", "no line names a failure that the table knows");
+	add_attempt(j, o);
 	ctx_print_json(o);
 	cJSON_Delete(o);
 }
@@ -266,12 +310,15 @@ static void report_cause(const struct judge *j)
 		o = line_json(&c->finding, c->line, c->n, c->number);
 		if (j->cause_stream)
 			cJSON_AddStringToObject(o, "stream", j->cause_stream);
+		add_attempt(j, o);
 		ctx_print_json(o);
 		cJSON_Delete(o);
 		return;
 	}
 	text = str_to_utf8(c->line, c->n);
 	safe = print_safe(text);
+	if (j->attempt)
+		printf("attempt %" PRIu64 ", ", j->attempt);
 	printf("%s%sline %" PRIu64 ": %s (class %s): %s.\n  %s\n", j->cause_stream ? j->cause_stream : "",
 	       j->cause_stream ? ", " : "", c->number, c->finding.reason, c->finding.cls,
 	       verdict_meaning(c->finding.verdict), safe);
@@ -335,6 +382,7 @@ static int exec_classify(struct ctx *c)
 }
 
 static const struct arg_opt opts[] = {
+    {"attempt", 'a', "N", "Read the logs of that attempt of the job"},
     {"each", 'e', NULL, "Judge every line; with --json one object for each"},
     {"patterns", 'p', "FILE", "Use the rules of FILE first; without a log, check them"},
     {NULL, 0, NULL, NULL}};

@@ -55,7 +55,19 @@ job=$("$jobctl" submit two.json 2>/dev/null)
 run classify "$job" --json
 is "$(jq -c '[.class, .verdict, .stream, .line]' <<<"$OUT")" "[\"user_error\",\"user\",\"rank-1\",\"KeyError: 'hidden_size'\"]" "a job: the log that ended first comes first"
 run classify two
-like "$OUT" "^rank-1, line 1: " "by name, in words"
+like "$OUT" "^attempt 1, rank-1, line 1: " "by name, in words"
+cat >again.json <<'END'
+{"name": "again", "launcher": "direct", "limits": {"grace_s": 1},
+ "command": ["sh", "-c", "if [ $HEARTH_ATTEMPT = 1 ]; then echo 'NCCL WARN Call to ibv_reg_mr failed: connection reset by peer'; echo 'GPU is lost'; exit 1; fi; echo fine; exec sleep 600"]}
+END
+again=$("$jobctl" submit again.json 2>/dev/null)
+wait_until 60 eval '"$jobctl" logs "$again" --attempt 2 2>/dev/null | grep -q fine'
+run classify "$again" --json
+is "$(jq -c '[.class, .attempt]' <<<"$OUT")" '["gpu",1]' "without --attempt: the newest attempt that ended badly"
+run classify "$again" --attempt 2
+is "$OUT" "No line of attempt 2 names a failure that the table knows." "--attempt reads the other one"
+rc 3 "attempt 9 of job $again has no log; jobctl show $again" "an attempt that does not exist" classify "$again" --attempt 9
+"$jobctl" stop "$again" >/dev/null
 rc 3 "there is no job" "an unknown job" classify 999
 # What agents found while the job ran.
 lines=$("$jobctl" events "$job" --json | jq -c '.. | objects | select(.type? == "failure_line") | .data | [.rank, .class, .verdict, .line]')

@@ -171,12 +171,34 @@ static void test_damage(void)
 	free(good);
 }
 
+/* What is gone is listed only on request, and a loss that is not finite is shown as such. */
+static void test_list(void)
+{
+	char bytes[8192];
+	struct text list = text_on(bytes, sizeof(bytes));
+	struct js *s = js_start(gives_list, &list, NULL);
+
+	add_file(&list, 10, 1, "model.pt", NULL, "gone");
+	text_join(&list, ",",
+	          "{\"step\":20,\"attempt\":1,\"complete\":true,\"loss\":null,\"loss_finite\":false,"
+	          "\"places\":[{\"node\":\"n1\",\"state\":\"copying\"}]}");
+	jr_expect_lines(s, "checkpoints 7",
+	                (const char *const[]){" nan ", "1 that is gone is not listed; --all lists all.", NULL});
+	jr_expect_lines(s, "checkpoints 7 --all", (const char *const[]){" gone ", " copying ", NULL});
+	text_clear(&list);
+	add_file(&list, 10, 1, "model.pt", NULL, "gone");
+	jr_expect(s, "checkpoints 7", 0,
+	          "No checkpoint is left. 1 that is gone is not listed; --all lists all.\n", "");
+	js_stop(s);
+}
+
 int main(void)
 {
 	jr_init();
 	test_files();
 	test_parts();
 	test_damage();
+	test_list();
 	free(body);
 	return tap_done();
 }

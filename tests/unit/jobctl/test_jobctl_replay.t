@@ -44,6 +44,11 @@ awk 'BEGIN { srand(3); print "step,seconds"; for (s = 1; s <= 1000; s++) printf 
 is "$("$jobctl" replay-steps "$dir/slow.csv" --json | field "[(a['kind'], 700 <= a['onset'] <= 706, a['step'] <= 720) for a in d['alarms']]")" "[('slow', True, True)]" \
 	"a drop of 10 % in the throughput is found within 20 steps"
 
+awk -F, 'NR == 1 { print "time,value,step"; next } { print "2026-11-23T10:00:00Z," $2 "," $1 }' "$dir/quiet.csv" >"$dir/metrics.csv"
+like "$("$jobctl" replay-loss "$dir/metrics.csv")" "no alarms" "the columns of jobctl metrics JOB loss --csv, in any order"
+awk -F, 'NR == 1 { print "step,value,loss"; next } { print $1 ",9," $2 }' "$dir/quiet.csv" >"$dir/both.csv"
+like "$("$jobctl" replay-loss "$dir/both.csv")" "no alarms" "a column loss counts before a column value"
+
 refused() { # DESCRIPTION PART FILE TEXT [OPTIONS...]
 	local what=$1 part=$2 file=$dir/$3 rc
 	printf '%b' "$4" >"$file"
@@ -53,7 +58,7 @@ refused() { # DESCRIPTION PART FILE TEXT [OPTIONS...]
 	is "$rc" 2 "$what: exit status 2"
 	like "$(cat "$dir/err")" "$part" "$what: it says so"
 }
-refused "a header without loss" "line 1: expected the columns step,loss" in.csv 'step,seconds\n1,2\n'
+refused "a header without loss" "line 1: expected the columns step,loss among others, got .step,seconds." in.csv 'step,seconds\n1,2\n'
 refused "a step in letters" "line 3: step: expected a whole number from 0, got 'x'" in.csv 'step,loss\n1,2\nx,3\n'
 refused "a negative step" "line 2: step" in.csv 'step,loss\n-1,2\n'
 refused "a loss with a comma" "line 2: loss: expected a number, nan or inf, got '2,5'|line 2: expected 2 fields, got 3" in.csv 'step,loss\n1,2,5\n'

@@ -91,6 +91,9 @@ static void test_words(void)
 	         {"", "time", "limits.max_runtime_s"},
 	         {"limits", "time", "max_runtime_s"},
 	         {"", "partition", "queue"},
+	         {"", "retries", "retry.max_attempts"},
+	         {"", "max_retries", "retry.max_attempts"},
+	         {"retry", "max_retries", "max_attempts"},
 	         {"", "nmae", "name"},
 	         {"", "xyzzy", NULL}};
 
