@@ -383,7 +383,8 @@ static int walk_turns(struct run *r, const struct job *j, const struct job **ahe
 		/* One that can never start holds nobody back. */
 		if (x->shape->possible_gen != r->s->nodes_gen && !spend_steps(r, look_cost(r->s, x->shape)))
 			return 0;
-		if (fit_hopeless(r->s, x->shape, r->assign) || account_never(x->lane->account, x->shape->gpus))
+		if (pool_is_short(r->s, x) || fit_hopeless(r->s, x->shape, r->assign) ||
+		    account_never(x->lane->account, x->shape->gpus))
 			continue;
 		fits = wait_for(r, x);
 		if (fits <= 0)
@@ -455,8 +456,8 @@ void sched_forecast(struct sched *s, uint64_t id, sched_takes_fn takes, void *ar
 
 	*out = (struct sched_forecast){.start_s = UINT64_MAX};
 	HASH_FIND(hh, s->jobs, &id, sizeof(id), j);
-	if (!j || !j->is_waiting || account_never(j->lane->account, j->shape->gpus))
-		return; /* when a budget opens again is not known */
+	if (!j || !j->is_waiting || pool_is_short(s, j) || account_never(j->lane->account, j->shape->gpus))
+		return; /* it is not known when a budget opens again, or a pool is left */
 	was = shadow_aside(s);
 	r.assign = mem_alloc(s->n_sorted + 1, sizeof(*r.assign));
 	view_now(s);

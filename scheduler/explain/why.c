@@ -179,8 +179,8 @@ static void explain_pool(const struct sched *s, const struct shape *sh, uint32_t
 	}
 	text_add(o, "needs ");
 	obstacle_need(o, sh, &sh->groups[failed]);
-	text_add(o, " on its nodes; %" PRIu32 " of its %" PRIu32 " free node%s suffice%s", r->free_instances,
-	         parts, parts == 1 ? "" : "s", r->free_instances == 1 ? "s" : "");
+	text_add(o, "; its %" PRIu32 " free node%s %" PRIu32 " of them", parts, parts == 1 ? " holds" : "s hold",
+	         r->free_instances);
 }
 
 static void explain_now(const struct sched *s, const struct job *j, struct sched_reason *r)

@@ -54,7 +54,6 @@ struct sched {
 	struct pool_owner *pool_owners;
 	struct pool_lost *pools_lost, *last_lost; /* not yet reported */
 	size_t n_parts;                           /* of all pools */
-	uint32_t n_pool_shapes;                   /* shapes that want the parts of one pool */
 	struct kin *kin;
 	struct size *sizes;
 	struct tally seen;    /* all run times */

@@ -352,11 +352,11 @@ static void pool_remove(struct sched *s, uint64_t id)
 		pool_free(s, p);
 }
 
-/* Only jobs that wait for a pool may fit by it. */
+/* A job that waits for the pool may fit. */
 static void pools_changed(struct sched *s)
 {
 	s->input++;
-	s->gen += s->n_pool_shapes != 0;
+	s->gen++;
 }
 
 void sched_pool_set(struct sched *s, const struct sched_pool *in)
@@ -386,6 +386,13 @@ void sched_pool_remove(struct sched *s, uint64_t id)
 	record_id(s->recorder, "pool-remove", id);
 	pool_remove(s, id);
 	s->input++;
+}
+
+int pool_is_short(const struct sched *s, const struct job *j)
+{
+	const struct pool *p = model_pool_find(s, j->shape->pool);
+
+	return j->shape->pool && (!p || p->owner != pool_owner_of(j) || p->n_parts < j->shape->instances);
 }
 
 uint32_t sched_pool_parts(const struct sched *s, uint64_t id)

@@ -51,6 +51,8 @@ int pool_part_is_warm(const struct pool_part *p, const char *warm); /* the key o
 /* The job took h there: the parts that are no longer free end. Returns the pool that it uses there; 0 none.
  */
 uint64_t pools_give_way(struct sched *s, const struct job *j, const struct hold *h);
+/* The job wants a pool that cannot hold it now. */
+int pool_is_short(const struct sched *s, const struct job *j);
 void pools_node_changed(struct sched *s, struct node *n); /* what it has no more is lost */
 void pools_node_gone(struct sched *s, struct node *n);
 const char *pools_check(const struct sched *s);

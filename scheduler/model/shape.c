@@ -113,7 +113,6 @@ struct shape *shape_get(struct sched *s, const struct sched_job *j)
 		sh->cpus += (uint64_t)j->groups[i].instances * j->groups[i].ranks * j->groups[i].cpus_per_rank;
 	sh->span = j->span;
 	sh->pool = j->pool;
-	s->n_pool_shapes += sh->pool != 0;
 	sh->memory = j->memory_bytes;
 	sh->disk = j->disk_bytes;
 	sh->gpu_memory = j->gpu_memory_bytes;
@@ -132,7 +131,6 @@ void shape_put(struct sched *s, struct shape *sh)
 	if (--sh->users)
 		return;
 	HASH_DELETE(hh, s->shapes, sh);
-	s->n_pool_shapes -= sh->pool != 0;
 	free(sh->key);
 	free(sh->groups);
 	free(sh->gpu_model);

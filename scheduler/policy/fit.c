@@ -436,7 +436,7 @@ static int order_suffices(const struct matching *m)
 {
 	const struct shape *sh = m->sh;
 
-	return sh->n_groups == 1 && !looks_near(m) && level_needed(sh) == LEVELS &&
+	return sh->n_groups == 1 && !(m->mode & FIT_SPARE) && !looks_near(m) && level_needed(sh) == LEVELS &&
 	       (!*sh->types || !sh->types[1]);
 }
 
@@ -479,7 +479,7 @@ static int fit_any(const struct sched *s, const struct shape *sh, unsigned mode,
 
 	m.seen = mem_alloc(sh->n_groups ? sh->n_groups : 1, 1);
 	/* A later time knows no pools: S-171. */
-	if (s->pools && s->trying && (mode & ~(unsigned)FIT_SPARE) == FIT_NOW)
+	if (s->pools && s->trying && !(mode & FIT_BLIND) && is_best(&m) && s->try_at_s == s->now_s)
 		m.owner = s->trying;
 	fits = m.owner ? fit_pools(&m, failed) : fit_types(&m, failed);
 	free(m.seen);

@@ -306,7 +306,8 @@ static int find_place(struct sched *s, struct plan *p, struct job *j, uint64_t u
 
 static int is_plannable(const struct sched *s, const struct lane *l)
 {
-	return l->shape->hopeless_gen != s->nodes_gen && account_full(l->account, l->shape->gpus) != 2;
+	return l->shape->hopeless_gen != s->nodes_gen && !pool_is_short(s, l->first) &&
+	       account_full(l->account, l->shape->gpus) != 2;
 }
 
 /* Promises to jobs of lower priority than one that has none yet are void. Follows S-251. */

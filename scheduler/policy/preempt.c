@@ -200,7 +200,7 @@ size_t sched_preempt(struct sched *s, uint64_t id, struct sched_victim *v, size_
 	struct job *j;
 
 	HASH_FIND(hh, s->jobs, &id, sizeof(id), j);
-	if (j && j->is_waiting)
+	if (j && j->is_waiting && !j->shape->pool)
 		n = one_after_the_other(j, c, collect_candidates(s, j, c));
 	was = shadow_aside(s);
 	for (hi = n; lo < hi;) {

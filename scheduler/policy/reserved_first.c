@@ -59,8 +59,8 @@ static int check_barred(struct sched *s, struct lane *l, int32_t *assign)
 /* Does its first wait for room, and for nothing else? Only then does it hold back others. Follows S-225. */
 static int wants_room(struct sched *s, struct lane *l, int32_t *assign)
 {
-	return account_full(l->account, l->shape->gpus) != 2 && !fit_hopeless(s, l->shape, assign) &&
-	       !check_barred(s, l, assign);
+	return !l->shape->pool && account_full(l->account, l->shape->gpus) != 2 &&
+	       !fit_hopeless(s, l->shape, assign) && !check_barred(s, l, assign);
 }
 
 /* Of higher priority, or first of its own, or due, which the other is not. Follows S-224. */

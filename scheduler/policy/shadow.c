@@ -252,7 +252,7 @@ uint64_t sched_earliest(struct sched *s, uint64_t id)
 	uint64_t at;
 
 	HASH_FIND(hh, s->jobs, &id, sizeof(id), j);
-	if (!j || !j->is_waiting)
+	if (!j || !j->is_waiting || pool_is_short(s, j))
 		return UINT64_MAX;
 	was = shadow_aside(s);
 	assign = mem_alloc(s->n_sorted, sizeof(*assign));

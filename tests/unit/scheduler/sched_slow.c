@@ -200,8 +200,13 @@ static int holders(const struct slow *w, int node)
 
 void slow_node_gone(struct slow *w, int node)
 {
-	if (!w->nodes[node].known && !holders(w, node))
-		w->nodes[node].n_books = 0;
+	int parts = 0;
+
+	for (int i = 0; i < SLOW_POOLS; i++)
+		for (unsigned k = 0; k < w->pools[i].n_parts; k++)
+			parts += w->pools[i].parts[k].node == node;
+	if (!w->nodes[node].known && !holders(w, node) && !parts)
+		w->nodes[node].n_books = w->nodes[node].last_warm = 0;
 }
 
 void slow_gives_back(struct slow *w, unsigned id, unsigned hold)
@@ -210,6 +215,7 @@ void slow_gives_back(struct slow *w, unsigned id, unsigned hold)
 	int node = j->holds[hold].node;
 
 	j->holds[hold] = j->holds[--j->n_holds];
+	w->nodes[node].last_warm = j->warm;
 	slow_freed(w);
 	slow_node_gone(w, node);
 }
@@ -326,8 +332,8 @@ static int booked_out(struct slow *w, const struct slow_job *j)
 /* It waits for room and for nothing else. */
 static int wants_room(struct slow *w, const struct slow_job *j)
 {
-	return slow_full(w, j->account, slow_shape_of(w, j)->gpus) != 2 && !slow_hopeless(w, j) &&
-	       !booked_out(w, j);
+	return !slow_shape_of(w, j)->pool && slow_full(w, j->account, slow_shape_of(w, j)->gpus) != 2 &&
+	       !slow_hopeless(w, j) && !booked_out(w, j);
 }
 
 static unsigned first_of_lane(const struct slow *w, int lane)
@@ -427,7 +433,9 @@ static int try(struct slow *w, unsigned id, int *place)
 		return 0;
 	if (w->head && w->crowds[j->shape] && w->now_s + slow_time_of(w, j, w->head) > w->shadow_s)
 		return 0;
-	if (!slow_place_now(w, j, place)) {
+	if (!slow_place_now(w, j, 0, place)) {
+		if (sh->pool)
+			return 0;                            /* it waits for its pool */
 		if (any_books(w) && fits_now(w, j, 0)) { /* it holds nobody back */
 			book_out(w, slow_lane_of(j));
 		} else if (w->backfill == SCHED_BLOCK) {
@@ -439,6 +447,8 @@ static int try(struct slow *w, unsigned id, int *place)
 		return 0;
 	}
 	if (!w->head || id == w->head || in_no_way(w, id, place))
+		return 1;
+	if (!sh->pool && slow_any_pools(w) && slow_place_now(w, j, 1, place) && in_no_way(w, id, place))
 		return 1;
 	w->crowds[j->shape] = 1;
 	return 0;

@@ -24,6 +24,9 @@
 #define SLOW_LEVELS   3 /* priorities 0.. */
 #define SLOW_PARTS    4 /* switches, or racks, and 0 */
 #define SLOW_NEVER    UINT64_MAX
+#define SLOW_POOLS    6
+#define SLOW_POOL_ID  1000 /* the id of the first pool */
+#define SLOW_LOST     64
 
 struct slow_book {
 	uint64_t id, from_s, to_s;
@@ -33,7 +36,7 @@ struct slow_node {                                                /* its id is i
 	int known, usable, spare, type, at_switch, in_rack, labelled; /* switch and rack: 0 not known */
 	unsigned gpus, slots, memory, doubt, price, power;
 	struct slow_book books[SLOW_BOOKS];
-	int n_books;
+	int n_books, last_warm; /* last_warm: environment of the job that gave back last; 0 none */
 };
 struct slow_shape { /* what a job asks for; no two are equal */
 	struct sched_group g[2];
@@ -41,6 +44,7 @@ struct slow_shape { /* what a job asks for; no two are equal */
 	int types[2], n_types, exclusive, needs_label, avoid; /* avoid: node or -1 */
 	enum sched_span span;
 	uint64_t limit_s, believed_s; /* believed_s: less than that, 0 none */
+	int pool;                     /* only on parts of that one: index + 1; 0 any place */
 };
 struct slow_hold {
 	int node;
@@ -66,7 +70,7 @@ struct slow_job { /* its id is its index; 0 unused */
 	enum slow_state state;
 	int64_t priority;
 	uint64_t order, submit_s, max_wait_s, start_s, saved_s, restart_s;
-	int shape, account, firm, first;
+	int shape, account, firm, first, warm; /* warm: environment, 0 none */
 	struct slow_hold holds[SLOW_NODES];
 	unsigned n_holds, kept; /* kept: how many it had before the decision that gives it others */
 	struct slow_dep after[2];
@@ -79,6 +83,21 @@ struct slow_account {
 	double weight, use; /* use: set by the test before each decision */
 	unsigned quota;
 	int borrow, closed;
+};
+
+struct slow_part { /* what a pool has on a node */
+	int node;
+	unsigned gpu_mask, slot_mask, memory;
+};
+struct slow_pool { /* its id is its index + SLOW_POOL_ID; without parts it is not known */
+	unsigned n_parts;
+	int owner, warm, exclusive; /* owner: as slow_owner says */
+	uint64_t idle_s;
+	struct slow_part parts[SLOW_NODES];
+};
+struct slow_lost { /* what has to be reported */
+	int pool, node, taken;
+	unsigned job;
 };
 
 struct slow {
@@ -101,6 +120,9 @@ struct slow {
 	/* Only a reservation keeps that kind of that account out: as of `freed`, until that time. */
 	uint64_t booked_freed[SLOW_LANES], booked_until_s[SLOW_LANES];
 	int active[SLOW_LANES], n_active; /* kinds in which a job waits, as they came */
+	struct slow_pool pools[SLOW_POOLS];
+	struct slow_lost lost[SLOW_LOST];
+	unsigned n_lost;
 };
 
 /* What the i-th kind of job asks for; no two are equal. Limits are multiples of tick_s. */
@@ -114,6 +136,19 @@ void slow_gives_back(struct slow *w, unsigned id, unsigned hold);
 void slow_freed(struct slow *w);
 void slow_node_gone(struct slow *w,
                     int node); /* bookings go with it, unless somebody holds something there */
+
+int slow_owner(const struct slow_job *j);
+/* The pool is that from now on; what is not free of it is lost. */
+void slow_pool_set(struct slow *w, int pool, const struct slow_pool *in);
+void slow_pool_remove(struct slow *w, int pool);
+/* Which of the job's owner's pools that place uses as a whole, or not at all, as bits. */
+unsigned slow_pools_open(const struct slow *w, const struct slow_job *j, const int place[SLOW_NODES]);
+/* The job has that hold since just now: which parts end by it. Returns the pool that it uses; -1 none. */
+int slow_pools_give_way(struct slow *w, unsigned id, const struct slow_hold *h, unsigned open);
+void slow_pools_node(struct slow *w, int node); /* the node changed, or is gone */
+/* Are its GPUs and slots taken from where they are to be taken first? Asked before they are. */
+int slow_hold_is_right(const struct slow *w, const struct slow_job *j, const struct slow_hold *h,
+                       unsigned open);
 
 /* The next that starts, and the group that each node takes (-1 none). 0: nobody. */
 unsigned slow_step(struct slow *w, int place[SLOW_NODES]);

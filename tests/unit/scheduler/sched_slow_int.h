@@ -11,6 +11,23 @@ struct slow_gone {
 	size_t n;
 };
 
+struct slow_room { /* what is free on a node */
+	int open, gpus, slots, memory, holders, exclusive;
+};
+struct slow_look { /* for a place for a job, with regard to pools */
+	const struct slow *w;
+	const struct slow_job *job;
+	const struct slow_shape *sh;
+	unsigned open; /* exclusive pools of its owner that it may use, as bits */
+};
+/* 0 own parts with its environment, 1 own parts, 2 these and cold room, 3 cold room, 4 others' parts. */
+int slow_warmth(const struct slow_look *l, const struct slow_room *r, int node, unsigned group,
+                uint64_t *idle);
+/* Do the parts of the pool that it wants suffice there? */
+int slow_pool_suffices(const struct slow_look *l, int node, unsigned group);
+int slow_any_pools(const struct slow *w);
+unsigned slow_pools_whole(const struct slow *w, const struct slow_job *j, unsigned instances);
+
 int slow_lane_of(const struct slow_job *j);
 const struct slow_shape *slow_shape_of(const struct slow *w, const struct slow_job *j);
 unsigned slow_bits(unsigned mask);
@@ -20,7 +37,8 @@ uint64_t slow_time_of(const struct slow *w, const struct slow_job *j, unsigned h
 int slow_fits_at(const struct slow *w, const struct slow_job *j, const struct slow_gone *g, uint64_t at_s,
                  int books);
 int slow_hopeless(const struct slow *w, const struct slow_job *j);
-int slow_place_now(const struct slow *w, const struct slow_job *j, int *place);
+/* blind: as if there were no pools. */
+int slow_place_now(const struct slow *w, const struct slow_job *j, int blind, int *place);
 int slow_by_age(const struct slow *w, unsigned a, unsigned b);
 /* The first of those that keep places and wait for others that can have them now; 0 none. */
 unsigned slow_replace(const struct slow *w, int *place);

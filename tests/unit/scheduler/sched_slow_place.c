@@ -5,10 +5,6 @@
 
 #include <string.h>
 
-struct room {
-	int open, gpus, slots, memory, holders, exclusive;
-};
-
 static const char *doubt;
 
 const char *slow_doubt(void)
@@ -62,20 +58,20 @@ static int is_gone(const struct slow *w, unsigned id, const struct slow_gone *g)
 	return g->all || (g->by_s && slow_end_of(w, &w->jobs[id], g->by_limits) <= g->by_s);
 }
 
-static void rooms(const struct slow *w, const struct slow_gone *g, struct room *r)
+static void rooms(const struct slow *w, const struct slow_gone *g, struct slow_room *r)
 {
 	for (int i = 0; i < SLOW_NODES; i++)
-		r[i] = (struct room){w->nodes[i].known && w->nodes[i].usable && !w->nodes[i].spare,
-		                     (int)w->nodes[i].gpus,
-		                     (int)w->nodes[i].slots,
-		                     (int)w->nodes[i].memory,
-		                     0,
-		                     0};
+		r[i] = (struct slow_room){w->nodes[i].known && w->nodes[i].usable && !w->nodes[i].spare,
+		                          (int)w->nodes[i].gpus,
+		                          (int)w->nodes[i].slots,
+		                          (int)w->nodes[i].memory,
+		                          0,
+		                          0};
 	for (unsigned id = 1; id <= w->n_jobs; id++) {
 		const struct slow_job *j = &w->jobs[id];
 
 		for (unsigned k = 0; k < j->n_holds && !is_gone(w, id, g); k++) {
-			struct room *at = &r[j->holds[k].node];
+			struct slow_room *at = &r[j->holds[k].node];
 
 			at->gpus -= (int)slow_bits(j->holds[k].gpu_mask);
 			at->slots -= (int)slow_bits(j->holds[k].slot_mask);
@@ -93,10 +89,23 @@ struct ask { /* a job, or only its wishes, at a time */
 	const struct slow_shape *sh;
 	int account; /* whose it is; -1: reservations do not count */
 	uint64_t at_s;
-	struct room room[SLOW_NODES];
+	struct slow_room room[SLOW_NODES];
 	int type, at_switch, in_rack;       /* only these; -1 any */
 	int spares, near_switch, near_rack; /* spares, and then these, are better; 0 none */
+	struct slow_look look;
+	int pools; /* they count */
+	int only;  /* 0 all nodes; 1 healthy ones on which own parts suffice; 2 where no other pool gives way */
+	int empty; /* as if the nodes were */
 };
+
+static struct ask ask_of(const struct slow *w, const struct slow_job *j)
+{
+	return (struct ask){.w = w,
+	                    .sh = slow_shape_of(w, j),
+	                    .account = j->account,
+	                    .at_s = w->now_s,
+	                    .look = {.w = w, .job = j, .sh = slow_shape_of(w, j)}};
+}
 
 static int booked(const struct ask *a, int node)
 {
@@ -112,17 +121,30 @@ static int booked(const struct ask *a, int node)
 	return 0;
 }
 
+static int warm_enough(const struct ask *a, int node, unsigned group)
+{
+	const struct slow_node *n = &a->w->nodes[node];
+	uint64_t idle;
+
+	if (a->sh->pool && !a->empty && !slow_pool_suffices(&a->look, node, group))
+		return 0;
+	if (!a->only)
+		return 1;
+	return (!n->doubt || (a->spares && n->spare)) &&
+	       slow_warmth(&a->look, &a->room[node], node, group, &idle) <= (a->only == 1 ? 1 : 3);
+}
+
 static int suits(const struct ask *a, int node, unsigned group)
 {
 	const struct slow_node *n = &a->w->nodes[node];
 	const struct sched_group *g = &a->sh->g[group];
-	const struct room *r = &a->room[node];
+	const struct slow_room *r = &a->room[node];
 
 	return r->open && !r->exclusive && !(a->sh->exclusive && r->holders) && r->gpus >= (int)g->gpus &&
 	       r->slots >= (int)(g->ranks * g->cpus_per_rank) && r->memory >= (int)a->sh->memory &&
 	       (a->type < 0 || a->type == n->type) && (a->at_switch < 0 || a->at_switch == n->at_switch) &&
 	       (a->in_rack < 0 || a->in_rack == n->in_rack) && (!a->sh->needs_label || n->labelled) &&
-	       a->sh->avoid != node && !booked(a, node);
+	       a->sh->avoid != node && !booked(a, node) && warm_enough(a, node, group);
 }
 
 /* All ways of giving nodes to instances are tried. */
@@ -171,8 +193,11 @@ static int exists(struct ask *a)
 int slow_fits_at(const struct slow *w, const struct slow_job *j, const struct slow_gone *g, uint64_t at_s,
                  int books)
 {
-	struct ask a = {.w = w, .sh = slow_shape_of(w, j), .account = books ? j->account : -1, .at_s = at_s};
+	struct ask a = ask_of(w, j);
 
+	a.account = books ? j->account : -1;
+	a.at_s = at_s;
+	a.empty = g->all;
 	rooms(w, g, a.room);
 	return exists(&a);
 }
@@ -197,8 +222,9 @@ static int distance(const struct ask *a, const struct slow_node *n)
 	                                                        : 2;
 }
 
-/* Least doubt, fewest free GPUs, cheapest, least power, fewest free slots, the first that joined. */
-static int better(const struct ask *a, int x, int y)
+/* Least doubt, warmest, fewest free GPUs, left last by a job of this environment, cheapest, least power,
+ * fewest free slots, the first that joined. */
+static int better(const struct ask *a, unsigned group, int x, int y)
 {
 	const struct slow_node *p = &a->w->nodes[x], *q = &a->w->nodes[y];
 
@@ -208,8 +234,20 @@ static int better(const struct ask *a, int x, int y)
 		return distance(a, p) < distance(a, q);
 	if (p->doubt != q->doubt)
 		return p->doubt < q->doubt;
+	if (a->pools) {
+		uint64_t p_idle, q_idle;
+		int p_warmth = slow_warmth(&a->look, &a->room[x], x, group, &p_idle),
+		    q_warmth = slow_warmth(&a->look, &a->room[y], y, group, &q_idle);
+
+		if (p_warmth != q_warmth)
+			return p_warmth < q_warmth;
+		if (p_idle != q_idle)
+			return p_idle < q_idle;
+	}
 	if (a->room[x].gpus != a->room[y].gpus)
 		return a->room[x].gpus < a->room[y].gpus;
+	if (a->look.job->warm && (p->last_warm == a->look.job->warm) != (q->last_warm == a->look.job->warm))
+		return p->last_warm == a->look.job->warm;
 	if (p->price != q->price)
 		return p->price < q->price;
 	if (p->power != q->power)
@@ -249,7 +287,7 @@ static int place_on(const struct ask *a, int *place)
 			int best = -1;
 
 			for (int n = 0; n < SLOW_NODES; n++)
-				if (place[n] < 0 && suits(a, n, g) && (best < 0 || better(a, n, best)))
+				if (place[n] < 0 && suits(a, n, g) && (best < 0 || better(a, g, n, best)))
 					best = n;
 			if (best >= 0)
 				place[best] = (int)g;
@@ -322,16 +360,57 @@ static int place_type(struct ask *a, const struct slow *w, int *place)
 	return (alone || a->sh->span == SCHED_SPAN_ANY || a->sh->span == SCHED_SPAN_PREFER) && place_on(a, place);
 }
 
-int slow_place_now(const struct slow *w, const struct slow_job *j, int *place)
+static int place_types(struct ask *a, int *place)
 {
-	struct ask a = {.w = w, .sh = slow_shape_of(w, j), .account = j->account, .at_s = w->now_s};
 	int found = 0;
 
-	rooms(w, &(struct slow_gone){0}, a.room);
-	for (int t = 0; t < (a.sh->n_types ? a.sh->n_types : 1) && !found; t++) {
-		a.type = a.sh->n_types ? a.sh->types[t] : -1;
-		found = place_type(&a, w, place);
+	for (int t = 0; t < (a->sh->n_types ? a->sh->n_types : 1) && !found; t++) {
+		a->type = a->sh->n_types ? a->sh->types[t] : -1;
+		found = place_type(a, a->w, place);
 	}
+	return found;
+}
+
+/* On warm nodes, on those where no other pool gives way, on all. */
+static int place_looks(struct ask *a, int *place)
+{
+	static const int looks[] = {1, 2, 0};
+	int found = 0;
+
+	for (int i = a->spares ? 1 : 0; i < 3 && !found; i++) {
+		a->only = looks[i];
+		found = place_types(a, place);
+	}
+	a->only = 0;
+	return found;
+}
+
+/* Exclusive pools of which only a part would be used are not for this job: twice, then none of them is. */
+static int place_pools(struct ask *a, int *place)
+{
+	int found;
+
+	a->look.open = slow_pools_whole(a->w, a->look.job, a->sh->instances);
+	for (int i = 0; i < 2; i++) {
+		unsigned was = a->look.open;
+
+		found = place_looks(a, place);
+		a->look.open &= slow_pools_open(a->w, a->look.job, place);
+		if (!found || a->look.open == was)
+			return found;
+	}
+	a->look.open = 0;
+	return place_looks(a, place);
+}
+
+int slow_place_now(const struct slow *w, const struct slow_job *j, int blind, int *place)
+{
+	struct ask a = ask_of(w, j);
+	int found;
+
+	rooms(w, &(struct slow_gone){0}, a.room);
+	a.pools = slow_any_pools(w) && !blind;
+	found = a.pools ? place_pools(&a, place) : place_types(&a, place);
 	if (found != exists(&a))
 		doubt = "the slow one's placement and its trial of all disagree";
 	return found;
@@ -362,10 +441,11 @@ static int place_rest(const struct slow *w, const struct slow_job *j, int *place
 {
 	const struct slow_shape *sh = slow_shape_of(w, j);
 	struct slow_shape rest = *sh;
-	struct ask a = {.w = w, .sh = &rest, .account = j->account, .at_s = w->now_s};
+	struct ask a = ask_of(w, j);
 	const struct slow_node *first = &w->nodes[j->holds[0].node];
 	int must = sh->instances > 1 && (sh->span == SCHED_SPAN_SWITCH || sh->span == SCHED_SPAN_RACK), found;
 
+	a.sh = a.look.sh = &rest;
 	rooms(w, &(struct slow_gone){0}, a.room);
 	open_spares(w, &a);
 	for (unsigned k = 0; k < j->n_holds; k++) {
@@ -379,7 +459,11 @@ static int place_rest(const struct slow *w, const struct slow_job *j, int *place
 	if (must && !only(&a, sh->span, shared(w, j, sh->span)))
 		for (int n = 0; n < SLOW_NODES; n++)
 			a.room[n].open = 0; /* it is nowhere */
+	a.pools = slow_any_pools(w);
+	a.only = a.pools ? 2 : 0;
 	found = place_on(&a, place);
+	a.only = 0;
+	found = found || place_on(&a, place);
 	if (found != by_trial(&a, 0, 0, 0))
 		doubt = "the slow one's rest of a gang and its trial of all disagree";
 	return found;
@@ -387,16 +471,12 @@ static int place_rest(const struct slow *w, const struct slow_job *j, int *place
 
 static int place_whole(const struct slow *w, const struct slow_job *j, int *place)
 {
-	struct ask a = {.w = w, .sh = slow_shape_of(w, j), .account = j->account, .at_s = w->now_s};
-	int found = 0;
+	struct ask a = ask_of(w, j);
 
 	rooms(w, &(struct slow_gone){0}, a.room);
 	open_spares(w, &a);
-	for (int t = 0; t < (a.sh->n_types ? a.sh->n_types : 1) && !found; t++) {
-		a.type = a.sh->n_types ? a.sh->types[t] : -1;
-		found = place_type(&a, w, place);
-	}
-	return found;
+	a.pools = slow_any_pools(w);
+	return a.pools ? place_pools(&a, place) : place_types(&a, place);
 }
 
 unsigned slow_replace(const struct slow *w, int *place)

@@ -86,6 +86,11 @@ size_t slow_victims(const struct slow *w, unsigned id, unsigned out[SLOW_JOBS])
 	struct offer offers[SLOW_JOBS];
 	size_t n = 0, taken = 0, need = 0;
 
+	if (w->shapes[w->jobs[id].shape].pool) {
+		free(copy);
+		return 0; /* it waits for its pool */
+	}
+
 	*copy = *w;
 	for (unsigned x = 1; x <= w->n_jobs; x++) {
 		const struct slow_job *j = &w->jobs[x];

@@ -52,6 +52,7 @@ void world_set_node(struct world *o, int i)
 	                                          .doubt = n->doubt,
 	                                          .switch_name = switches[n->at_switch],
 	                                          .rack_name = racks[n->in_rack]});
+	slow_pools_node(&o->w, i);
 	slow_freed(&o->w);
 }
 
@@ -89,6 +90,8 @@ int world_send(struct world *o, unsigned id, const uint64_t *drop, uint32_t n_dr
 	                        .limit_s = sh->limit_s,
 	                        .believed_s = sh->believed_s,
 	                        .max_wait_s = j->max_wait_s,
+	                        .warm = world_warm(j->warm),
+	                        .pool = sh->pool ? (uint64_t)(SLOW_POOL_ID + sh->pool - 1) : 0,
 	                        .firm = j->firm,
 	                        .first = j->first,
 	                        .after = after,

@@ -126,6 +126,7 @@ static void add_job(struct world *o)
 	                       .first = rnd(15) == 0};
 	j->shape = (int)rnd(SLOW_SHAPES);
 	j->account = 4 + (int)rnd(SLOW_ACCOUNTS - 4);
+	j->warm = o->pools ? (int)rnd(3) : 0;
 	for (int i = 0; i < 2 && !rnd(5) && id > 1; i++)
 		j->after[i] = (struct slow_dep){.on = id - rnd(id < 12 ? id : 12), .kind = (enum sched_after)rnd(3)};
 	enter(o, id);
@@ -179,12 +180,16 @@ static unsigned any_job(const struct world *o, enum slow_state state)
 static void end_job(struct world *o)
 {
 	unsigned id = any_job(o, rnd(12) ? rnd(3) ? SLOW_RUNS : SLOW_REPLACES : SLOW_EMPTY);
-	int well = rnd(4) != 0;
+	int well = rnd(4) != 0, leaves = o->pools && rnd(2);
+	struct slow_pool p;
 
 	if (!id)
 		return;
+	p = world_pool_of(o, id, rnd);
 	sched_job_finished(o->s, id, well);
 	leave(o, id, SLOW_OVER);
+	if (leaves)
+		world_pool_set(o, (int)rnd(SLOW_POOLS), &p);
 	tell(o, id, well ? 1 : 2);
 }
 
@@ -293,6 +298,7 @@ static void change_node(struct world *o)
 		n->known = o->told[i].known = 0;
 		o->w.nodes_went += n->usable && !n->spare;
 		slow_freed(&o->w);
+		slow_pools_node(&o->w, i);
 		slow_node_gone(&o->w, i);
 		return;
 	}
@@ -343,6 +349,9 @@ static int remembered(const struct world *o, int node)
 	for (unsigned id = 1; id <= o->w.n_jobs; id++)
 		for (unsigned k = 0; k < o->w.jobs[id].n_holds; k++)
 			held |= o->w.jobs[id].holds[k].node == node;
+	for (int i = 0; i < SLOW_POOLS; i++)
+		for (unsigned k = 0; k < o->w.pools[i].n_parts; k++)
+			held |= o->w.pools[i].parts[k].node == node;
 	return held || o->w.nodes[node].known;
 }
 
@@ -454,6 +463,7 @@ static void take(struct world *o, const struct sched_decision *d, const int *pla
 			o->spans[o->n_spans++] = (struct span){
 			    j->account, h.node, (unsigned)d->job, slow_load(sh, p->n_gpus, p->n_cpus), o->w.now_s, 0};
 	}
+	world_pools_take(o, d, j->kept, place);
 	if (kept != j->kept)
 		world_wrong(o, "a kept place is another");
 	if (d->n != sh->instances)
@@ -490,6 +500,7 @@ static void settle(struct world *o)
 		o->starts++;
 		o->replaced += o->w.jobs[want].state == SLOW_REPLACES;
 		take(o, d, place);
+		world_pools_compare(o);
 		slow_started(&o->w, want);
 		sched_decision_free(d);
 		if (rnd(8) == 0)
@@ -595,10 +606,17 @@ static void checkpoint(struct world *o)
 
 /* ---- runs ---------------------------------------------------------------------------------------- */
 
+static void change_pool(struct world *o)
+{
+	if (o->pools)
+		world_pool_random(o, rnd);
+}
+
 static void random_change(struct world *o)
 {
-	static void (*const rare[])(struct world *) = {change_node, change_queue, release_place,  change_job,
-	                                               checkpoint,  ask,          replace_places, replace_places};
+	static void (*const rare[])(struct world *) = {change_node,    change_queue,   release_place,
+	                                               change_job,     checkpoint,     ask,
+	                                               replace_places, replace_places, change_pool};
 	uint32_t r = rnd(20);
 
 	if (r < 6)
@@ -627,6 +645,7 @@ static void start_world(struct world *o, uint64_t seed, enum sched_backfill back
 	p.half_life_s = seed % 2 ? 0 : 600;
 	o->half_life_s = seed % 2 ? 7 * 86400.0 : 600;
 	o->books = seed % 3 != 0;
+	o->pools = seed % 2;
 	p.starve_s = o->w.starve_s = seed % 4 < 2 ? 0 : 100 * (seed % 4) * (seed % 4);
 	o->s = sched_create();
 	sched_policy_set(o->s, &p);
@@ -637,6 +656,19 @@ static void start_world(struct world *o, uint64_t seed, enum sched_backfill back
 	slow_accounts(&o->w);
 	for (unsigned i = 0; i < SLOW_SHAPES; i++)
 		slow_shape_random(&o->w.shapes[i], i, TICK, rnd);
+	if (o->pools) {
+		struct slow_shape *sh = &o->w.shapes[SLOW_SHAPES - 1];
+
+		*sh = (struct slow_shape){.g = {{1 + rnd(2), rnd(3), 1, 1 + rnd(2)}},
+		                          .n_groups = 1,
+		                          .memory = rnd(2) * 5,
+		                          .avoid = -1,
+		                          .span = sh->span,
+		                          .limit_s = sh->limit_s,
+		                          .pool = 1 + (int)rnd(SLOW_POOLS)};
+		sh->instances = sh->g[0].instances;
+		sh->gpus = sh->instances * sh->g[0].gpus;
+	}
 	for (int i = 0; i < SLOW_NODES; i++) {
 		o->w.nodes[i] = (struct slow_node){.usable = 1, .type = (int)rnd(2)};
 		o->w.nodes[i].at_switch = (int)rnd(parts);
@@ -659,6 +691,7 @@ static void run(struct world *o, uint64_t seed, enum sched_backfill backfill, in
 	start_world(o, seed, backfill, fair);
 	for (; t < STEPS && !o->bad; t++) {
 		random_change(o);
+		world_pools_compare(o);
 		settle(o);
 		if (t % 10 == 0)
 			compare_accounts(o, 1);
@@ -686,7 +719,8 @@ int main(void)
 	const char *sanitized = getenv("HEARTH_SANITIZED"); /* empty: no */
 	uint64_t from = given ? strtoull(given, NULL, 10) : 1;
 	uint64_t to = getenv("HEARTH_SOAK") ? 2000 : sanitized && *sanitized ? 40 : 200; /* x STEPS */
-	unsigned starts = 0, passed = 0, heads = 0, borrowed = 0, victims = 0, firm = 0, replaced = 0;
+	unsigned starts = 0, passed = 0, heads = 0, borrowed = 0, victims = 0, firm = 0, replaced = 0, warm = 0,
+	         gave_way = 0;
 	static struct world o;
 
 	to = many ? strtoull(many, NULL, 10) : to;
@@ -699,12 +733,16 @@ int main(void)
 		victims += o.victims;
 		firm += o.firm;
 		replaced += o.replaced;
+		warm += o.warm;
+		gave_way += o.gave_way;
 	}
 	tap_diag(
 	    "%u starts, %u of them past a kept place, which was there after %u settlings; %u borrowed, %u times "
-	    "victims were named, %u of them firm; %u times places were replaced",
-	    starts, passed, heads, borrowed, victims, firm, replaced);
-	ok(given || (passed > 500 && heads > 5000 && borrowed > 20 && victims > 50 && firm > 1 && replaced > 500),
+	    "victims were named, %u of them firm; %u times places were replaced; %u warm places were used, %u "
+	    "parts of pools gave way",
+	    starts, passed, heads, borrowed, victims, firm, replaced, warm, gave_way);
+	ok(given || (passed > 500 && heads > 5000 && borrowed > 20 && victims > 50 && firm > 1 &&
+	             replaced > 500 && warm > 500 && gave_way > 500),
 	   "and each rule had its turn");
 	for (uint64_t seed = from; seed <= (given ? from : to / 4); seed++) {
 		run(&o, seed, SCHED_BLOCK, seed % 2 == 0);

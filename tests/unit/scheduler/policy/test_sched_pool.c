@@ -124,8 +124,249 @@ static void test_cases(void)
 	}
 }
 
+/* ---- single rules ---------------------------------------------------------------------------------- */
+
+/* Checks S-164: the part of its environment comes first. */
+static void test_environment(void)
+{
+	struct sched *s = cluster(3, 4);
+	struct sched_job j = kit_gang(5, 1, 2);
+
+	set_pool(s, (struct sched_pool){.id = 10, .owner = "u", .warm = "e1", .idle_since_s = 1}, "2", 2);
+	set_pool(s, (struct sched_pool){.id = 11, .owner = "u", .warm = "e2", .idle_since_s = 2}, "3", 2);
+	j.owner = "u";
+	j.warm = "e2";
+	sched_job_add(s, &j);
+	is_str(starts(s), "3/11", "a job goes where its environment is");
+	j.id = 6;
+	j.queue = "another";
+	sched_job_add(s, &j);
+	is_str(starts(s), "2/10", "else to another pool of its owner, whatever the queue");
+	done(s, "environments");
+}
+
+/* Checks S-167. */
+static void test_exclusive(void)
+{
+	struct sched *s = cluster(4, 4);
+
+	set_pool(s, (struct sched_pool){.id = 10, .owner = "u", .exclusive = 1, .idle_since_s = 1}, "1 2", 4);
+	add_job(s, 5, "u", 1, 4);
+	is_str(starts(s), "3", "an exclusive pool is not split");
+	add_job(s, 6, "u", 2, 4);
+	is_str(starts(s), "1/10 2/10", "and is used as a whole");
+	is_str(losses(s), "10:1>6 10:2>6", "both parts are used");
+	done(s, "exclusive");
+
+	s = cluster(3, 4);
+	set_pool(s, (struct sched_pool){.id = 10, .owner = "u", .exclusive = 1, .idle_since_s = 1}, "1 2", 4);
+	add_job(s, 5, "u", 3, 4);
+	is_str(starts(s), "1/10 2/10 3", "with a cold node");
+	done(s, "exclusive and cold");
+
+	s = cluster(2, 4);
+	set_pool(s, (struct sched_pool){.id = 10, .owner = "u", .exclusive = 1, .idle_since_s = 1}, "1 2", 2);
+	add_job(s, 5, "v", 1, 1);
+	is_str(starts(s), "1", "nobody finds cold room on its nodes");
+	is_str(losses(s), "10:1!5 10:2!5", "if it gives way, all of it does");
+	done(s, "exclusive gives way");
+}
+
+/* Checks S-166: warm before near, near before that no other pool gives way. */
+static void test_span(void)
+{
+	static const char *const on[] = {"a", "b", "a", "b"};
+	struct sched *s = sched_create();
+
+	sched_policy_set(s, &(struct sched_policy){.backfill = SCHED_RESERVE});
+	for (uint64_t i = 1; i <= 4; i++)
+		kit_node(s, i, 4, on[i - 1], 0, 0);
+	simple_pool(s, 10, "u", "1 2", 4);
+	add_job(s, 5, "u", 2, 4);
+	is_str(starts(s), "1/10 2/10", "a gang that prefers one switch is warm on two");
+	done(s, "preferred switch");
+
+	s = sched_create();
+	sched_policy_set(s, &(struct sched_policy){.backfill = SCHED_RESERVE});
+	for (uint64_t i = 1; i <= 4; i++)
+		kit_node(s, i, 4, on[i - 1], 0, 0);
+	simple_pool(s, 10, "u", "1 2", 4);
+	{
+		struct sched_job j = kit_gang(5, 2, 4);
+
+		j.owner = "u";
+		j.span = SCHED_SPAN_SWITCH;
+		sched_job_add(s, &j);
+	}
+	is_str(starts(s), "1/10 3", "one that needs one switch takes what is warm there");
+	done(s, "needed switch");
+}
+
+/* Two groups want different things of the warm nodes. Checks S-166. */
+static void test_groups(void)
+{
+	struct sched_group g[] = {{.instances = 1, .gpus = 1, .ranks = 1},
+	                          {.instances = 1, .gpus = 4, .ranks = 1}};
+	struct sched_job j = {.id = 5, .order = 5, .groups = g, .n_groups = 2, .owner = "u"};
+	struct sched *s = cluster(3, 4);
+
+	simple_pool(s, 10, "u", "1", 4);
+	simple_pool(s, 11, "u", "2", 1);
+	sched_job_add(s, &j);
+	is_str(starts(s), "2/11 1/10", "the small group leaves the large part to the other");
+	done(s, "two groups");
+}
+
+/* Checks S-165 and S-166: health comes first. */
+static void test_doubt(void)
+{
+	struct sched *s = cluster(2, 4);
+
+	kit_node(s, 3, 4, NULL, 1, 0);
+	simple_pool(s, 10, "u", "3", 4);
+	simple_pool(s, 11, "v", "1 2", 4);
+	add_job(s, 5, "u", 1, 4);
+	is_str(starts(s), "1", "another's pool on a healthy node gives way before a doubtful warm one is used");
+	add_job(s, 6, "u", 2, 4);
+	is_str(starts(s), "2 3/10", "if the healthy ones do not suffice it is");
+	done(s, "doubt");
+}
+
+/* Checks S-133 with pools. */
+static void test_reserved(void)
+{
+	struct sched *s = cluster(2, 4);
+	uint64_t node = 2;
+
+	sched_now(s, 100);
+	simple_pool(s, 10, "u", "2", 4);
+	sched_reservation_set(
+	    s, &(struct sched_reservation){.id = 1, .from_s = 90, .to_s = 900, .nodes = &node, .n_nodes = 1});
+	add_job(s, 5, "u", 1, 4);
+	is_str(starts(s), "1", "a warm node that is reserved for others is not used");
+	is_str(losses(s), "", "and its pool stays");
+	done(s, "reserved");
+}
+
+/* Checks S-168. */
+static void test_exchange(void)
+{
+	struct sched *s = cluster(5, 4);
+	struct sched_job j = kit_gang(5, 2, 4);
+	uint64_t lost = 1;
+
+	add_job(s, 5, "u", 2, 4);
+	is_str(starts(s), "1 2", "a job runs");
+	simple_pool(s, 10, "v", "3 4", 4);
+	j.owner = "u";
+	j.queue = "q";
+	sched_node_remove(s, 1);
+	sched_job_exchange(s, &j, &lost, 1);
+	is_str(starts(s), "2 5", "a lost place is replaced by a cold one");
+	lost = 5;
+	sched_node_remove(s, 5);
+	sched_job_exchange(s, &j, &lost, 1);
+	is_str(starts(s), "2 3", "and by another's pool when no cold one is left");
+	is_str(losses(s), "10:3!5", "of which only that part gives way");
+	done(s, "exchange");
+}
+
+/* Checks S-169 and S-172. */
+static void test_wanted(void)
+{
+	struct sched *s = cluster(3, 4);
+	struct sched_job j = kit_gang(5, 1, 4);
+	struct sched_reason r;
+
+	j.owner = "u";
+	j.pool = 10;
+	sched_job_add(s, &j);
+	is_str(starts(s), "-", "a job waits for its pool, though nodes are free");
+	sched_explain(s, 5, &r);
+	is_int(r.why, SCHED_POOL, "it says so");
+	is_str(r.text, "waits for warm pool 10: none of it is free now", "in words");
+	add_job(s, 6, "v", 1, 4);
+	is_str(starts(s), "1", "and holds back nobody");
+	set_pool(s, (struct sched_pool){.id = 10, .owner = "v"}, "2", 4);
+	is_str(starts(s), "-", "another owner's pool is not for it");
+	set_pool(s, (struct sched_pool){.id = 10, .owner = "u"}, "3", 2);
+	is_str(starts(s), "-", "one that is too small neither");
+	sched_explain(s, 5, &r);
+	is_str(r.text,
+	       "waits for warm pool 10: needs 1 instance with 4 GPUs and 0 CPU slots; its 1 free node holds 0 of "
+	       "them",
+	       "in words, too");
+	set_pool(s, (struct sched_pool){.id = 10, .owner = "u"}, "3", 4);
+	is_str(starts(s), "3/10", "it starts as soon as the pool is left");
+	done(s, "wanted");
+}
+
+/* Checks S-162 and S-163: what ends a part beside its GPUs. */
+static void test_ends(void)
+{
+	struct sched *s = cluster(2, 4);
+	uint32_t slots[] = {0, 1}, gpu = 9;
+	struct sched_pool_part part = {.node = 1, .n_cpus = 2, .cpus = slots};
+	struct sched_pool p = {.id = 10, .owner = "u", .parts = &part, .n_parts = 1};
+
+	sched_pool_set(s, &p);
+	is_int(sched_pool_parts(s, 10), 1, "a pool of slots alone");
+	sched_node_remove(s, 1);
+	is_str(losses(s), "10:1!0", "its node goes");
+	is_int(sched_pool_parts(s, 10), 0, "and it is forgotten");
+	sched_pool_set(s, &p);
+	is_str(losses(s), "", "a node that is not known yet may be named");
+	kit_node(s, 1, 4, NULL, 0, 0);
+	is_int(sched_pool_parts(s, 10), 1, "the node comes");
+	part = (struct sched_pool_part){.node = 2, .n_gpus = 1, .gpus = &gpu};
+	p.id = 11;
+	sched_pool_set(s, &p);
+	is_str(losses(s), "11:2!0", "a GPU that the node has not");
+	part = (struct sched_pool_part){.node = 1, .n_cpus = 1, .cpus = slots};
+	sched_pool_set(s, &p);
+	is_str(losses(s), "11:1!0", "a slot of another pool");
+	sched_pool_remove(s, 10);
+	is_str(losses(s), "", "a pool that is removed reports nothing");
+	done(s, "ends");
+}
+
+/* Two nodes; job 5 keeps node 2 busy until 100, and job 6, which needs both nodes, has a place from then on.
+ * The pool of job 7 is on node 1. Checks S-170. */
+static void test_reserved_place(void)
+{
+	static const char *const avoid[] = {"n1", NULL};
+	struct sched *s = cluster(3, 4);
+	struct sched_job j = kit_gang(5, 1, 4);
+
+	kit_node(s, 1, 4, NULL, 0, 5);
+	j.limit_s = 100;
+	j.avoid = avoid;
+	sched_job_add(s, &j);
+	is_str(starts(s), "2", "a job runs until 100");
+	simple_pool(s, 10, "u", "1", 4);
+	j = kit_gang(6, 2, 4);
+	j.limit_s = 100;
+	j.avoid = (const char *const[]){"n3", NULL};
+	sched_job_add(s, &j);
+	is_str(starts(s), "-", "another needs its node and node 1");
+	add_job(s, 7, "u", 1, 4);
+	is_str(starts(s), "3", "a job does not wait for its warm node, which is reserved: it has a cold one");
+	is_int(sched_pool_parts(s, 10), 1, "its pool stays");
+	done(s, "reserved place");
+}
+
 int main(void)
 {
 	test_cases();
+	test_environment();
+	test_exclusive();
+	test_span();
+	test_groups();
+	test_doubt();
+	test_reserved();
+	test_exchange();
+	test_wanted();
+	test_ends();
+	test_reserved_place();
 	return tap_done();
 }

@@ -92,6 +92,8 @@ static void some_job(struct sched *s)
 	                      .instance_types = rnd(4) ? NULL : types,
 	                      .requires = rnd(6) ? NULL : requires,
 	                      .avoid = rnd(6) ? NULL : avoid,
+	                      .warm = rnd(2) ? "a b,c" : NULL,
+	                      .pool = rnd(9) ? 0 : 2000 + rnd(4),
 	                      .span = (enum sched_span)rnd(SCHED_SPAN_RACK + 1),
 	                      .after = &dep,
 	                      .n_after = !rnd(5)};
@@ -114,6 +116,32 @@ static void some_step(struct sched *s)
 			sched_job_park(s, d->job);
 		sched_decision_free(d);
 	}
+}
+
+/* Parts of it may be held, or on a node that is not known. */
+static void some_pool(struct sched *s, uint64_t now)
+{
+	uint32_t gpus[] = {rnd(2), 2 + rnd(2)}, cpus[] = {rnd(4), 4 + rnd(5)};
+	struct sched_pool_part parts[2];
+
+	for (uint32_t i = 0; i < 2; i++)
+		parts[i] = (struct sched_pool_part){.node = 1 + rnd(NODES + 1),
+		                                    .n_gpus = rnd(3),
+		                                    .gpus = gpus,
+		                                    .n_cpus = rnd(3),
+		                                    .cpus = cpus,
+		                                    .memory_bytes = rnd(2) ? 1ull << 33 : 0,
+		                                    .disk_bytes = rnd(2)};
+	if (rnd(4))
+		sched_pool_set(s, &(struct sched_pool){.id = 2000 + rnd(4),
+		                                       .owner = rnd(2) ? "@x=y" : "@\xc3\xa9 +z",
+		                                       .warm = rnd(2) ? "a b,c" : NULL,
+		                                       .exclusive = !rnd(5),
+		                                       .idle_since_s = now,
+		                                       .parts = parts,
+		                                       .n_parts = rnd(3)});
+	else
+		sched_pool_remove(s, 2000 + rnd(4));
 }
 
 static void some_book(struct sched *s, uint64_t now)
@@ -155,7 +183,7 @@ static void one_input(struct sched *s, uint64_t now)
 {
 	uint64_t job = 1 + rnd(JOBS);
 
-	switch (rnd(16)) {
+	switch (rnd(17)) {
 	case 0:
 		some_node(s);
 		break;
@@ -192,6 +220,9 @@ static void one_input(struct sched *s, uint64_t now)
 		break;
 	case 11:
 		sched_job_release_place(s, job, 1 + rnd(NODES));
+		break;
+	case 12:
+		some_pool(s, now);
 		break;
 	default:
 		some_job(s);
@@ -301,6 +332,12 @@ static void test_refused(void)
 	    {"what 1", "this word is not known"},
 	    {"node", "expected a whole number"},
 	    {"node x", "expected a whole number"},
+	    {"pool 1 owner=u warm=k exclusive=1 idle=5 part=1,0+1,2+3,4,5", NULL},
+	    {"pool 1 part=1,0+1,2+3,4", "expected a whole number"},
+	    {"pool 1 on=1,0,0,0", "this key is not known here"},
+	    {"pool-remove 1", NULL},
+	    {"pool-remove 1 2", "expected key=value"},
+	    {"step 1 on=1,0,0,0,7", NULL},
 	    {"node 1 slots", "expected key=value"},
 	    {"node 1 slots=4294967296", "the number is too large"},
 	    {"node 1 colour=red", "this key is not known here"},
