@@ -135,9 +135,7 @@ static double exceeded_reference(const struct watch_loss *w, int64_t step, doubl
 	*sigma = watch_window_sigma(&w->window);
 	*sign = loss >= r ? 1 : -1;
 	*high = high_distance(w, *sign, r, *sigma);
-	if (!window_is_ready(w, step, *sign))
-		return NAN;
-	if (fabs(loss - r) > *high)
+	if (window_is_ready(w, step, *sign) && fabs(loss - r) > *high)
 		return r;
 	/* Where the loss falls fast, the middle of a long window is above what comes next. */
 	if (w->window.n < NEAR_LEAST || !window_is_ready(w, step, 1) || watch_is_around_zero(&w->window) ||

@@ -458,7 +458,7 @@ static void test_falling_fast(void)
 		struct watch_loss *w = watch_loss_new(&conf, (struct watch_source){0});
 		for (int64_t step = 1; step < at + 50; step++) {
 			double loss = 3 / sqrt(1 + 0.02 * (double)step) * (1 + 0.02 * random_normal(&s));
-			watch_loss_feed(w, step, step < at ? loss : 1.5 * loss, &o);
+			watch_loss_feed(w, step, step < at ? loss : 1.3 * loss, &o);
 			add_found(&f, &o);
 		}
 		ok(f.n_alarms == 1 && f.alarms[0].kind == WATCH_SPIKE && f.alarms[0].onset == at &&
