@@ -6,20 +6,24 @@ Times are milliseconds from the injection:
     lost    hearthd declares the node lost (its log); null: it did not need to
     step    the last rank of the next attempt has made its first step (the program's own time)
     begin   the last of those ranks has begun to run, the interpreter's start excluded
+A large job has a source tree of 20 MB and requirements. A warm spare has worked ahead for it; a cold node fetches and builds at the launch.
 Prints one JSON line a fault: mean, p50, p99 of each. mpirun alone: killed as above, ended: mpirun has ended.
 """
 import json
 import os
 import re
 import select
+import shutil
 import signal
 import statistics
 import subprocess
 import sys
 import time
+import zipfile
 from datetime import datetime, timezone
 
-CLUSTER, RUNS, LEASE = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+CLUSTER, RUNS, LEASE, ONLY = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), sys.argv[5]
+SPARE = "host4"
 HEAD = json.loads(sys.argv[4])["head"]
 JOBCTL = os.environ["HEARTH_TOP_BUILDDIR"] + "/jobctl/jobctl"
 SPEC = {"name": "recover", "command": ["/usr/bin/python3", "-S", "-E", "rank.py"], "source_dir": CLUSTER + "/src", "launcher": "direct",
@@ -141,11 +145,36 @@ def checkpointed(job):
     return any(c["complete"] and all(p["state"] == "verified" for p in c["places"]) for c in found)
 
 
+def large_tree():
+    """A source tree of 20 MB with requirements that no node has in its caches."""
+    top = f"{CLUSTER}/large-{time.time_ns()}"
+    shutil.copytree(f"{CLUSTER}/src", top)
+    with open(f"{top}/weights", "wb") as f:
+        f.write(os.urandom(20000000))
+    with zipfile.ZipFile(f"{top}/tinyreq-1.0-py3-none-any.whl", "w") as z:
+        z.writestr("tinyreq.py", "ANSWER = 42\n")
+        z.writestr("tinyreq-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tinyreq\nVersion: 1.0\n")
+        z.writestr("tinyreq-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nGenerator: bench\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        z.writestr("tinyreq-1.0.dist-info/RECORD", "tinyreq.py,,\ntinyreq-1.0.dist-info/METADATA,,\ntinyreq-1.0.dist-info/WHEEL,,\ntinyreq-1.0.dist-info/RECORD,,\n")
+    with open(f"{top}/requirements.txt", "w") as f:
+        f.write(f"# {top}\n--no-index\n--find-links .\ntinyreq\n")
+    return {"source_dir": top, "requirements": "requirements.txt"}
+
+
+def prepared(job):
+    """The spare has the trees and the environment of the job."""
+    with open(f"{CLUSTER}/agent-{SPARE}.log") as f:
+        text = f.read()
+    return all(re.search(f"event={what} job={job} .*code=0 ", text) for what in ("prefetched", "env_ahead"))
+
+
 def start_job(fault):
     with open(f"{CLUSTER}/recover.json", "w") as f:
-        json.dump({**SPEC, "environment": {"RANK_CHILD": str(int("child" in fault))}}, f)
+        json.dump({**SPEC, "environment": {"RANK_CHILD": str(int("child" in fault))}, **(large_tree() if "large" in fault else {})}, f)
     job = int(hearth("submit", f"{CLUSTER}/recover.json").strip())
     until("a checkpoint outside of the node", lambda: checkpointed(job))
+    if "warm" in fault:
+        until("the work of the spare", lambda: prepared(job))
     return job
 
 
@@ -171,6 +200,8 @@ FAULTS = {
     "rank killed": (kill_rank, r"event=ending job={job} ", None),
     "rank killed, a child holds its output": (kill_rank, r"event=ending job={job} ", None),
     "host off, reset": (power_off, r"event=node_suspect node={host} ", "host"),
+    "host off, reset, large job, warm spare": (power_off, r"event=node_suspect node={host} ", "host"),
+    "host off, reset, large job, cold node": (power_off, r"event=node_suspect node={host} ", "host"),
     "host cut, silent": (lambda host, _pid: shell("cut", host), r"event=node_suspect node={host} ", "heal"),
     "agent killed": (kill_agent, r"event=node_suspect node={host} ", "agent"),
 }
@@ -178,6 +209,8 @@ FAULTS = {
 
 def once(fault):
     inject, alarm, heal = FAULTS[fault]
+    if "cold" in fault:
+        hearth("node", "spare", SPARE, "--off")
     job = start_job(fault)
     host = json.loads(hearth("show", str(job), "--json"))["attempts"][0]["nodes"][1]
     procs = ranks(job, 1)
@@ -195,6 +228,8 @@ def once(fault):
     if heal:
         shell(heal, host)
     until("all nodes", nodes_up)
+    if "cold" in fault:
+        hearth("node", "spare", SPARE)
     return {k: (v - begun) * 1000 for k, v in found.items() if v is not None}
 
 
@@ -237,9 +272,9 @@ def report(what, samples):
 
 
 def main():
-    for fault in FAULTS:
+    for fault in filter(lambda name: ONLY in name, FAULTS):
         report(fault, [once(fault) for _ in range(RUNS)])
-    if subprocess.run(["which", "mpirun"], capture_output=True).returncode == 0:
+    if ONLY in "mpirun alone" and subprocess.run(["which", "mpirun"], capture_output=True).returncode == 0:
         report("mpirun alone, rank killed", [mpirun_once([]) for _ in range(RUNS)])
         report("mpirun alone, rank killed, odls_base_sigkill_timeout 0", [mpirun_once(["--mca", "odls_base_sigkill_timeout", "0"]) for _ in range(RUNS)])
     print("end", flush=True)

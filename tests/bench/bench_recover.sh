@@ -1,5 +1,6 @@
 #!/bin/bash
-# Recovery by fault, phase by phase, on hosts in network namespaces, beside mpirun alone in the same run: bench_recover.sh [RUNS [LEASE-SECONDS]].
+# Recovery by fault, phase by phase, on hosts in network namespaces, beside mpirun alone in the same run: bench_recover.sh [RUNS [LEASE-SECONDS [WHAT]]].
+# WHAT: only faults with this word in their names.
 # Needs root, python3, jq; mpirun for the peer.
 : "${HEARTH_TOP_SRCDIR:=$(cd "$(dirname "$0")/../.." && pwd)}"
 : "${HEARTH_TOP_BUILDDIR:=$HEARTH_TOP_SRCDIR/build}"
@@ -38,7 +39,7 @@ h=\$1; shift
 exec nsenter -t "\$(cat "$CLUSTER/\$h/pid1")" -n -u -m -p -i sh -c "\$*"
 S
 chmod 755 "$CLUSTER/rsh"
-coproc MEASURE { python3 "$HEARTH_TOP_SRCDIR/tests/bench/bench_recover.py" "$CLUSTER" "$runs" "$lease" "$hosts"; }
+coproc MEASURE { python3 "$HEARTH_TOP_SRCDIR/tests/bench/bench_recover.py" "$CLUSTER" "$runs" "$lease" "$hosts" "${3:-}"; }
 pid=$MEASURE_PID
 while read -r verb host <&"${MEASURE[0]}"; do
 	case $verb in
