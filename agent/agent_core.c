@@ -67,10 +67,11 @@ static int open_dirs(struct agent *a, struct err *e)
 	return 0;
 }
 
-/* Installed: all in one folder. In a build tree: in the folders beside the agent's. */
+/* Installed: all in one folder, but for users' programs. In a build tree: in the folders beside the agent's.
+ */
 static char *find_program(const struct agent *a, const char *name)
 {
-	static const char *const below[] = {"", "/../shim", "/../agent"};
+	static const char *const below[] = {"", "/../shim", "/../agent", "/../../bin"};
 
 	for (size_t i = 0; i < sizeof(below) / sizeof(below[0]); i++) {
 		char *path = xasprintf("%s%s/%s", a->env.cfg.libexec_dir, below[i], name);
@@ -94,6 +95,9 @@ static int find_programs(struct agent *a, struct err *e)
 	if (!a->host.shim_path || !a->host.rank_path || !a->host.rsh_path)
 		return err_set(e, ERR_NOT_FOUND, "hearth-shim, hearth-rank or hearth-rsh is not in %s",
 		               a->env.cfg.libexec_dir);
+	a->host.tools_bin = find_program(a, "hearth-ckpt");
+	if (a->host.tools_bin)
+		*strrchr(a->host.tools_bin, '/') = '\0';
 	a->host.mpirun = mpi_find();
 	if (a->host.mpirun)
 		a->host.mpi_bin = xstrndup(a->host.mpirun, (size_t)(strrchr(a->host.mpirun, '/') - a->host.mpirun));
@@ -215,6 +219,7 @@ void agent_destroy(struct agent *a)
 	free(a->host.rsh_path);
 	free(a->host.mpirun);
 	free(a->host.mpi_bin);
+	free(a->host.tools_bin);
 	free(a->host.ifname);
 	free(a->host.cidr);
 	free(a->host.sock_path);

@@ -66,10 +66,11 @@ static int standard_bin(const char *dir)
 
 static char *search_path(const struct env_in *in, const char *venv_bin, const char *base)
 {
-	int mpi = !standard_bin(in->mpi_bin);
+	int mpi = !standard_bin(in->mpi_bin), tools = !standard_bin(in->tools_bin);
 
-	return xasprintf("%s%s%s%s%s", venv_bin ? venv_bin : "", venv_bin ? ":" : "", mpi ? in->mpi_bin : "",
-	                 mpi ? ":" : "", base);
+	/* Hearth's own programs come last: their folder may hold others of the same name as the job's. */
+	return xasprintf("%s%s%s%s%s%s%s", venv_bin ? venv_bin : "", venv_bin ? ":" : "", mpi ? in->mpi_bin : "",
+	                 mpi ? ":" : "", base, tools ? ":" : "", tools ? in->tools_bin : "");
 }
 
 static void env_base(const struct env_in *in, struct strv *out)

@@ -27,6 +27,7 @@ struct env_in {
 	const char *instance_type; /* NULL none */
 	const char *venv_bin;      /* NULL none */
 	const char *mpi_bin;       /* where mpirun and orted are; NULL or a standard place */
+	const char *tools_bin;     /* folder of hearth-ckpt; NULL or a standard place */
 	const char *tmpdir;
 	const char *resume_dir; /* as seen; NULL none */
 	const char *ca_file;    /* as seen; NULL none */

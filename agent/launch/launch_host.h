@@ -20,6 +20,7 @@ struct launch_host {
 	struct agent_env *env;
 	char *shim_path, *rank_path, *rsh_path; /* hearth-shim, hearth-rank, hearth-rsh */
 	char *mpirun, *mpi_bin;                 /* NULL when this node has no Open MPI */
+	char *tools_bin;                        /* folder of hearth-ckpt; NULL unknown */
 	char *ifname, *cidr;                    /* of the agent's address; NULL unknown */
 	char *sock_path;                        /* RUN/agent.sock */
 	const char *ca_pem;                     /* of this cluster; NULL when the agent is alone */

@@ -220,6 +220,7 @@ static void proc_environment(struct lproc *p, struct strv *out)
 	                    .instance_type = l->host->env->cfg.instance_type,
 	                    .venv_bin = l->venv_bin,
 	                    .mpi_bin = l->host->mpi_bin,
+	                    .tools_bin = l->host->tools_bin,
 	                    .tmpdir = l->own_tmp ? "/tmp" : job_tmp,
 	                    .resume_dir =
 	                        l->plan->m->resume_from[0] || l->plan->m->resume_name[0] ? resume : NULL,

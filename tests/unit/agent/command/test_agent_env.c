@@ -220,6 +220,15 @@ static void test_variants(void)
 	       "own shared memory folder");
 	is_str(strv_getenv(&env, "PATH"), "/opt/ompi/bin:/opt/x/bin", "an Open MPI elsewhere is found");
 	strv_fini(&env);
+	in.tools_bin = "/h/build/agent";
+	env_rank(&in, &env);
+	is_str(strv_getenv(&env, "PATH"), "/opt/ompi/bin:/opt/x/bin:/h/build/agent", "hearth-ckpt is found last");
+	in.tools_bin = "/usr/local/bin";
+	strv_fini(&env);
+	env_rank(&in, &env);
+	is_str(strv_getenv(&env, "PATH"), "/opt/ompi/bin:/opt/x/bin", "an installed one as any other program");
+	in.tools_bin = NULL;
+	strv_fini(&env);
 
 	env_launcher(&in, "/run/a.sock", &env);
 	is_str(strv_getenv(&env, "HEARTH_LAUNCH_DIR"), "/run/hearth/n/17.2", "launcher knows the shims");
