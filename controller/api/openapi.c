@@ -78,8 +78,7 @@ static const struct {
      "places:a<CheckpointPlace> "
      "complete:b pinned:b set_aside:b step_by:s",
      "at: when it was complete; save_s: how long the program wrote it; loss: the last one up to that step; "
-     "loss_finite: "
-     "false when that is NaN or infinite; "
+     "loss_finite: false when that is NaN or infinite, else absent; "
      "digest: of its part, or of the digests of its parts; shards: parts that the program names, 0: it "
      "says nothing; set_aside: a rollback left it behind; step_by: hearth.json, table, name or metric"},
     {"CheckpointPlace", "node:s? uri:s? state:s node_rank:i name:s digest:s",

@@ -253,7 +253,7 @@ void plan_make(const struct plan_in *in, struct retry_plan *out)
 	                                           [REPEATS] = PLAN_ATTEMPTS,
 	                                           [RETURNS] = PLAN_ROLLBACKS,
 	                                           [CONTINUES] = PLAN_FREE};
-	const char *why = in->wish == PLAN_STOP         ? "a stop is what it asks for"
+	const char *why = in->wish == PLAN_STOP         ? "the watch or a rule of the job says stop"
 	                  : in->verdict == VERDICT_USER ? "user error"
 	                                                : reactions[in->cls].why;
 	enum reaction how = reaction_of(in);

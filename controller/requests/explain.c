@@ -409,7 +409,7 @@ static void shown_reason(const struct core *c, const struct cnode *n, struct tex
 		text_join(t, "; ", "its clock is %.1f s %s hearthd's: run NTP or chrony",
 		          fabs((double)n->ahead_us) / 1e6, n->ahead_us > 0 ? "ahead of" : "behind");
 	if (n->r.state == NODE_UP && node_health(c, n))
-		text_join(t, "; ", "others are preferred to it: %s",
+		text_join(t, "; ", "the scheduler prefers other nodes: %s",
 		          health_text(&n->health, now_boot(c), health.at, health.size));
 }
 

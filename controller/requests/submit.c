@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/base/hash.h"
@@ -175,8 +176,42 @@ struct asked {
 	int64_t from_step;          /* -1: not known */
 	const char *bundle, *account;
 	int hold, dry_run;
-	const char *note; /* why it cannot start yet; "" unknown */
+	const char *note;       /* why it cannot start yet; "" unknown */
+	struct text *beginning; /* what is doubtful about the checkpoint; empty: nothing */
 };
+
+static int has_bad_loss(const struct ckpt *k)
+{
+	return k->loss && !isfinite(strtod(k->loss, NULL));
+}
+
+/* Says why the checkpoint may be from behind a fault, and names the newest one before it that is not. */
+static void doubt_beginning(struct core *c, const struct beginning *b, struct text *out)
+{
+	const struct ckpt_nodes any = {NULL, 0};
+	const struct ckpt *k = b->ckpt, *before = NULL;
+	const struct cjob *of;
+	struct err e;
+
+	if (!k || (!k->set_aside && !has_bad_loss(k)))
+		return;
+	text_add(out,
+	         k->set_aside ? "a rollback of job %" PRIu64 " set step %" PRId64 " aside"
+	                      : "job %" PRIu64 ": the loss at step %" PRId64 " is not finite",
+	         b->job, k->step);
+	of = job_get(c, b->job, &e);
+	for (uint32_t i = 0; of && of->r.ckpts && i < of->r.ckpts->n; i++) {
+		const struct ckpt *x = &of->r.ckpts->v[i];
+		TEXT(why);
+
+		if (x->step >= 0 && x->step < k->step && !x->set_aside && !has_bad_loss(x) &&
+		    (!before || x->step > before->step) && ckpt_usable(x, &any, &why))
+			before = x;
+	}
+	if (before)
+		text_add(out, "; the newest sound one before it is step %" PRId64 " (--from %" PRId64 ")",
+		         before->step, before->step);
+}
 
 static int check_refs(struct core *c, const struct request *rq, struct asked *a, struct err *e)
 {
@@ -200,6 +235,8 @@ static int check_refs(struct core *c, const struct request *rq, struct asked *a,
 		rc = resolve_resume(c, s, &any, &begin, e);
 	a->from_step = rc == 0 ? begin.step : -1;
 	a->from_job = rc == 0 ? begin.job : 0;
+	if (rc == 0)
+		doubt_beginning(c, &begin, a->beginning);
 	strv_fini(&inputs);
 	beginning_fini(&begin);
 	return rc;
@@ -273,12 +310,14 @@ static void add_limit(struct core *c, const struct job_spec *s, cJSON *body)
 	json_add_str(body, "max_runtime_from", s->max_runtime_s ? "specification" : "default");
 }
 
-static void add_warnings(const struct job_spec *s, cJSON *body)
+static void add_warnings(const struct job_spec *s, const struct asked *a, cJSON *body)
 {
 	struct strv notes = {0};
 	cJSON *list;
 
 	spec_notes(s, &notes);
+	if (!text_is_empty(a->beginning))
+		strv_add(&notes, a->beginning->at);
 	list = notes.n ? cJSON_AddArrayToObject(body, "warnings") : NULL;
 	for (size_t i = 0; i < notes.n; i++)
 		cJSON_AddItemToArray(list, cJSON_CreateString(notes.v[i]));
@@ -327,7 +366,7 @@ static void create_job(struct core *c, struct request *rq, const struct asked *a
 		json_add_u64(answer, "members", members);
 	add_beginning(a, answer);
 	add_limit(c, rq->spec, answer);
-	add_warnings(rq->spec, answer);
+	add_warnings(rq->spec, a, answer);
 	hold_reply(c, rq, 201, answer);
 }
 
@@ -446,7 +485,7 @@ static void dry_answer(struct core *c, struct request *rq, const struct asked *a
 	json_add_str(body, "text", text.at);
 	add_beginning(a, body);
 	add_limit(c, rq->spec, body);
-	add_warnings(rq->spec, body);
+	add_warnings(rq->spec, a, body);
 	hold_reply(c, rq, 200, body);
 }
 
@@ -454,7 +493,8 @@ static void take_submit(struct core *c, struct request *rq, const struct cjob *r
 {
 	struct err e;
 	TEXT(note);
-	struct asked a = {.note = note.at, .retries = retries, .from_step = -1};
+	TEXT(doubt);
+	struct asked a = {.note = note.at, .beginning = &doubt, .retries = retries, .from_step = -1};
 
 	if (idem_seen(c, rq))
 		return;

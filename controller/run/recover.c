@@ -371,7 +371,7 @@ void recover_why(const struct core *c, const struct cjob *j, struct text *out)
 	str_duration((left + 999999) / 1000000, span, sizeof(span));
 	if (!alloc_exchanges(c, j)) {
 		recover_say(j, out);
-		text_add(out, ": in %s", span);
+		text_add(out, "; it begins in %s", span);
 		return;
 	}
 	text_add(out, "; in %s it %swaits in the queue, first of its priority (", span,

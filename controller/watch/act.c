@@ -32,7 +32,7 @@ static void alarm_text(const struct watch_alarm *a, struct text *t)
 	case WATCH_NAN:
 		text_add(t, "the loss is not finite since step %lld", onset);
 		if (isfinite(a->reference))
-			text_add(t, "; before it was %.6g", a->reference);
+			text_add(t, "; its level before was %.6g", a->reference);
 		break;
 	case WATCH_SPIKE:
 		text_add(t, "the loss is too high since step %lld: %.6g at step %lld, before %.6g", onset, a->loss,

@@ -212,6 +212,21 @@ static int exec_ls(struct ctx *c)
 
 /* ---- why, top ---- */
 
+/* "is running", "has failed" */
+static const char *status_words(const char *status)
+{
+	static char other[40];
+
+	if (strcmp(status, "failed") == 0)
+		return "has failed";
+	if (strcmp(status, "completed") == 0)
+		return "has completed";
+	if (strcmp(status, "stopped") == 0)
+		return "was stopped";
+	snprintf(other, sizeof(other), "is %.30s", status);
+	return other;
+}
+
 static int exec_why(struct ctx *c)
 {
 	uint64_t id;
@@ -226,8 +241,8 @@ static int exec_why(struct ctx *c)
 	char *local = print_local(print_member(answer, "text")), *safe = print_safe(local);
 	char number[32];
 	snprintf(number, sizeof(number), "%" PRIu64, id);
-	printf("Job %s is %s: %s\n", jtext(answer, "ref") ? jtext(answer, "ref") : number,
-	       print_member(answer, "status"), safe);
+	printf("Job %s %s: %s\n", jtext(answer, "ref") ? jtext(answer, "ref") : number,
+	       status_words(print_member(answer, "status")), safe);
 	free(safe);
 	free(local);
 	cJSON_Delete(answer);

@@ -168,8 +168,8 @@ static cJSON *entry_json(const struct checkpoint_row *c, const struct checkpoint
 	json_add_u64(o, "attempt", c->attempt);
 	cJSON_AddNumberToObject(o, "save_s", (double)c->save_ms / 1000);
 	cJSON_AddItemToObject(o, "loss", isfinite(loss) ? cJSON_CreateNumber(loss) : cJSON_CreateNull());
-	if (c->loss) /* JSON has no NaN */
-		cJSON_AddBoolToObject(o, "loss_finite", isfinite(loss));
+	if (c->loss && !isfinite(loss)) /* JSON has no NaN */
+		cJSON_AddFalseToObject(o, "loss_finite");
 	json_add_u64(o, "size_bytes", size);
 	add_digest(o, p, n);
 	json_add_u64(o, "shards", c->shards);

@@ -133,7 +133,7 @@ says 0 "node-1 .*drain(ing|ed) .*new disk" nodes
 "$jobctl" node resume node-1 >/dev/null
 "$jobctl" stop "$first" "$second" >/dev/null
 says 1 "^$first stopped$" wait "$first" --timeout 60
-says 0 "^Job $first is stopped: stopped by " why "$first"
+says 0 "^Job $first was stopped: stopped by " why "$first"
 says 3 "^jobctl: job $second has no log: it was stopped before it started$" logs "$second"
 says 3 "^jobctl: job $first left no model$" get "$first" model
 

@@ -106,7 +106,7 @@ static void test_reading(struct js *s)
 	    "RANK  NODE  STATE   EXIT  SIGNAL  OOM  PID  RAN  TEXT\n   0  n1    exited     0       -  -      "
 	    "5    -  -\n",
 	    "");
-	jr_expect(s, "why last", 0, "Job 7 is completed: it is done\n", "");
+	jr_expect(s, "why last", 0, "Job 7 has completed: it is done\n", "");
 	jr_expect(s, "metrics 7", 0,
 	          "METRIC  LAST  MIN  MAX  STEP  POINTS  OF\nloss     0.5  0.5    2    40       9  rank 0 of 4, "
 	          "attempt 1\n",

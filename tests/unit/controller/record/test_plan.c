@@ -231,7 +231,7 @@ static void test_wish(void)
 	is_str(p.text, "not retried: watch.max_rollbacks (0) is used up", "no rollback is allowed");
 	in.wish = PLAN_STOP;
 	plan_make(&in, &p);
-	is_str(p.text, "not retried: a stop is what it asks for", "a stop");
+	is_str(p.text, "not retried: the watch or a rule of the job says stop", "a stop");
 	in.wish = PLAN_IN_PLACE;
 	plan_make(&in, &p);
 	is_str(p.text, "goes on in place from step 300", "a restart");

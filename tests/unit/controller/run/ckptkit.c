@@ -130,3 +130,22 @@ void ck_finish(struct world *w, uint64_t id, uint32_t attempt)
 	for (int i = 0; i < 2; i++)
 		world_launch(w, nodes[i], id, attempt, LAUNCH_CLEANED, 0, NULL);
 }
+
+void ck_loss(struct world *w, uint64_t id, int64_t step, double value)
+{
+	struct wm_metrics m = {.job = id, .attempt = 1, .epoch = 1, .seq = (uint64_t)step};
+
+	wire_strv_add(&m.names, "loss");
+	wire_u32v_add(&m.name_ix, 0);
+	wire_u32v_add(&m.ranks, 0);
+	m.steps.n = m.values.n = m.times.n = 1;
+	m.steps.v = &step;
+	m.values.v = &value;
+	m.times.v = (uint64_t[]){1};
+	core_agent_msg(w->core, "a", 0, WM_METRICS, 0, wire_copy(WM_METRICS, &m));
+	world_turn(w);
+	free(m.names.v[0]);
+	free(m.names.v);
+	free(m.name_ix.v);
+	free(m.ranks.v);
+}

@@ -30,5 +30,7 @@ void ck_verified(struct world *w, uint64_t id, const char *node, uint32_t attemp
 void ck_requeue(struct world *w, uint64_t id, uint32_t attempt, const char *body);
 void ck_begins(struct world *w, const char *node, const char *want, const char *what);
 void ck_finish(struct world *w, uint64_t id, uint32_t attempt);
+/* The metric `loss` of attempt 1. */
+void ck_loss(struct world *w, uint64_t id, int64_t step, double value);
 
 #endif

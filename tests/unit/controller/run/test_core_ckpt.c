@@ -24,25 +24,6 @@ static unsigned count_events(struct world *w, uint64_t id, const char *type)
 	return n;
 }
 
-static void loss(struct world *w, uint64_t id, int64_t step, double value)
-{
-	struct wm_metrics m = {.job = id, .attempt = 1, .epoch = 1, .seq = (uint64_t)step};
-
-	wire_strv_add(&m.names, "loss");
-	wire_u32v_add(&m.name_ix, 0);
-	wire_u32v_add(&m.ranks, 0);
-	m.steps.n = m.values.n = m.times.n = 1;
-	m.steps.v = &step;
-	m.values.v = &value;
-	m.times.v = (uint64_t[]){1};
-	core_agent_msg(w->core, "a", 0, WM_METRICS, 0, wire_copy(WM_METRICS, &m));
-	world_turn(w);
-	free(m.names.v[0]);
-	free(m.names.v);
-	free(m.name_ix.v);
-	free(m.ranks.v);
-}
-
 #define OF_PART(rank) ",\"node_rank\":" rank ",\"name\":\"step-10\",\"digest\":\"" DIGEST "\""
 
 static void test_record(void)
@@ -51,8 +32,8 @@ static void test_record(void)
 	struct world *w = ck_make(1, &id);
 	char *text;
 
-	loss(w, id, 9, 0.75);
-	loss(w, id, 11, 0.5);
+	ck_loss(w, id, 9, 0.75);
+	ck_loss(w, id, 11, 0.5);
 	world_forget(w);
 	ck_report(w, id, "a",
 	          &(struct ck_part){

@@ -1,4 +1,5 @@
 /* A retry of an ended job: the checkpoint that it begins with, and what it refuses. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -203,6 +204,36 @@ static void test_passed_on(void)
 	world_end_well(w);
 }
 
+/* The first warning of the answer; "" none. */
+static const char *warning(struct world *w)
+{
+	const char *text = cJSON_GetStringValue(cJSON_GetArrayItem(cJSON_GetObjectItem(w->body, "warnings"), 0));
+
+	return text ? text : "";
+}
+
+/* A checkpoint from behind a fault is not refused, but named as such. */
+static void test_doubtful(void)
+{
+	uint64_t id;
+	struct world *w = ck_make(16, &id);
+
+	for (int64_t step = 10; step <= 30; step += 10) {
+		ck_loss(w, id, step, step < 20 ? 1.5 : (double)NAN);
+		ck_verified(w, id, "a", 1, (uint64_t)step, step, "file:///s/a");
+		ck_verified(w, id, "b", 1, (uint64_t)step, step, "file:///s/b");
+	}
+	world_request(w, REQ_STOP, id, NULL, "{}");
+	ck_finish(w, id, 1);
+	ok(retry(w, id, 10) != 0, "a retry from a sound step");
+	is_str(warning(w), "", "has no warning");
+	ok(retry(w, id, -1) != 0, "a retry from the newest one, whose loss is NaN");
+	is_str(warning(w),
+	       "job 1: the loss at step 30 is not finite; the newest sound one before it is step 10 (--from 10)",
+	       "says so, and names the step before it");
+	world_end_well(w);
+}
+
 static void test_retry_refused(void)
 {
 	uint64_t id;
@@ -224,6 +255,7 @@ int main(void)
 	test_retry_line();
 	test_stopped_line();
 	test_passed_on();
+	test_doubtful();
 	test_retry_refused();
 	return tap_done();
 }
