@@ -252,6 +252,7 @@ static int is_gone(struct files *f, struct err *e)
 static int await_end(struct files *f, files_more_fn more, void *arg, struct files_msg *m, struct err *e)
 {
 	uint64_t heard = clock_boot_us(clock_real());
+	uint32_t silent_ms = f->p.silent_ms ? f->p.silent_ms : FILES_SILENT_MS;
 	int rc;
 
 	for (;;) {
@@ -265,9 +266,9 @@ static int await_end(struct files *f, files_more_fn more, void *arg, struct file
 			return is_gone(f, e);
 		} else if (e->code == ERR_TIMEOUT) {
 			rc = f->p.step(0, f->p.arg) < 0 ? err_set(e, ERR_UNAVAILABLE, "cancelled") : 0;
-			if (rc == 0 && clock_boot_us(clock_real()) - heard > FILES_SILENT_MS * 1000ull)
+			if (rc == 0 && clock_boot_us(clock_real()) - heard > silent_ms * 1000ull)
 				rc = err_set(e, ERR_TIMEOUT, "no progress within %u s (does a file server not answer?)",
-				             FILES_SILENT_MS / 1000);
+				             silent_ms / 1000);
 		}
 		if (rc < 0) {
 			stop_helper(f);

@@ -3,7 +3,7 @@
  * request; it is started for the first request. Blocks: for threads; a helper belongs to the thread that
  * started it.
  *
- * A request ends by its answer, by `step`, or when the helper has said nothing for FILES_SILENT_MS: a file
+ * A request ends by its answer, by `step`, or when the helper has said nothing for silent_ms: a file
  * server that does not answer holds the helper, not the agent. A helper that was given up is killed, and
  * reaped when the kernel lets go of it.
  */
@@ -22,6 +22,7 @@ struct files_params {
 	/* More bytes are done (0: none, at least each 200 ms); -1 stops the request (ERR_UNAVAILABLE
 	 * "cancelled"). */
 	int (*step)(uint64_t bytes, void *arg);
+	uint32_t silent_ms;                       /* 0: FILES_SILENT_MS */
 	void (*total)(uint64_t bytes, void *arg); /* bytes that there are to do; NULL: nobody asks */
 	void *arg;
 };

@@ -25,7 +25,10 @@ void keep_index_fini(struct keep_index *x)
 {
 	for (size_t i = 0; i < x->n; i++)
 		keep_entry_fini(&x->v[i]);
+	for (size_t i = 0; i < x->n_removing; i++)
+		free(x->removing[i].copy);
 	free(x->v);
+	free(x->removing);
 	*x = (struct keep_index){0};
 }
 
@@ -44,17 +47,42 @@ struct keep_entry *keep_index_find(const struct keep_index *x, uint64_t seq)
 	return NULL;
 }
 
-void keep_index_remove(struct keep_index *x, uint64_t seq)
+static void add_removal(struct keep_index *x, const struct keep_removal *r)
+{
+	if (x->n_removing == KEEP_REMOVALS)
+		keep_index_removed(x, x->removing[0].seq);
+	x->removing = xreallocarray(x->removing, x->n_removing + 1, sizeof(*x->removing));
+	x->removing[x->n_removing++] = *r;
+}
+
+int keep_index_drop(struct keep_index *x, uint64_t seq, const char *copy)
 {
 	struct keep_entry *en = keep_index_find(x, seq);
 	size_t i;
 
 	if (!en)
-		return;
+		return 0;
+	add_removal(x, &(struct keep_removal){.seq = seq, .bytes = en->bytes, .copy = xstrdup(copy ? copy : "")});
 	i = (size_t)(en - x->v);
 	keep_entry_fini(en);
 	memmove(en, en + 1, (x->n - i - 1) * sizeof(*en));
 	x->n--;
+	return 1;
+}
+
+int keep_index_removed(struct keep_index *x, uint64_t seq)
+{
+	for (size_t i = 0; i < x->n_removing; i++) {
+		struct keep_removal *r = &x->removing[i];
+
+		if (r->seq != seq)
+			continue;
+		free(r->copy);
+		memmove(r, r + 1, (x->n_removing - i - 1) * sizeof(*r));
+		x->n_removing--;
+		return 1;
+	}
+	return 0;
 }
 
 int keep_entry_newer(const struct keep_entry *a, const struct keep_entry *b)
@@ -147,6 +175,23 @@ static void done_from(const cJSON *o, struct keep_index *x)
 	keep_done_add(x->done, &x->n_done, &d);
 }
 
+static cJSON *removal_json(const struct keep_removal *r)
+{
+	cJSON *o = cJSON_CreateObject();
+
+	json_add_u64(o, "seq", r->seq);
+	json_add_u64(o, "bytes", r->bytes);
+	json_add_str(o, "copy", r->copy);
+	return o;
+}
+
+static void removal_from(const cJSON *o, struct keep_index *x)
+{
+	add_removal(x, &(struct keep_removal){.seq = json_whole(o, "seq", 0),
+	                                      .bytes = json_whole(o, "bytes", 0),
+	                                      .copy = xstrdup(json_str_or(o, "copy", ""))});
+}
+
 int keep_index_save(const struct keep_index *x, const char *dir, struct err *e)
 {
 	cleanup_free char *path = xasprintf("%s/index", dir), *text = NULL;
@@ -157,6 +202,9 @@ int keep_index_save(const struct keep_index *x, const char *dir, struct err *e)
 	list = cJSON_AddArrayToObject(o, "held");
 	for (size_t i = 0; i < x->n; i++)
 		cJSON_AddItemToArray(list, entry_json(&x->v[i]));
+	list = cJSON_AddArrayToObject(o, "removing");
+	for (size_t i = 0; i < x->n_removing; i++)
+		cJSON_AddItemToArray(list, removal_json(&x->removing[i]));
 	list = cJSON_AddArrayToObject(o, "done");
 	for (size_t i = 0; i < x->n_done; i++)
 		cJSON_AddItemToArray(list, done_json(&x->done[i]));
@@ -186,6 +234,9 @@ int keep_index_load(struct keep_index *x, const char *dir, struct err *e)
 	list = cJSON_GetObjectItemCaseSensitive(o, "held");
 	cJSON_ArrayForEach (one, list)
 		entry_from(one, keep_index_add(&got));
+	list = cJSON_GetObjectItemCaseSensitive(o, "removing");
+	cJSON_ArrayForEach (one, list)
+		removal_from(one, &got);
 	list = cJSON_GetObjectItemCaseSensitive(o, "done");
 	cJSON_ArrayForEach (one, list)
 		done_from(one, &got);

@@ -26,10 +26,20 @@ struct keep_entry {
 	uint64_t retry_us;
 };
 
+/* A held one that goes: nothing of it counts any more, but its bytes. */
+struct keep_removal {
+	uint64_t seq, bytes;
+	char *copy; /* path of a copy outside that goes with it; "" none */
+};
+
+#define KEEP_REMOVALS 256u
+
 struct keep_index {
 	struct keep_entry *v;
 	size_t n;
 	uint64_t next_seq;
+	struct keep_removal *removing;
+	size_t n_removing;
 	struct keep_done done[KEEP_DONE]; /* all that were held, also those that have gone since */
 	size_t n_done;
 };
@@ -40,7 +50,10 @@ struct keep_entry *keep_index_add(struct keep_index *x); /* zeroed */
 struct keep_entry *keep_index_find(const struct keep_index *x, uint64_t seq);
 /* a was complete after b: numbers of places follow the order in which they were found. */
 int keep_entry_newer(const struct keep_entry *a, const struct keep_entry *b);
-void keep_index_remove(struct keep_index *x, uint64_t seq);
+/* Moves an entry to those that are being removed; of KEEP_REMOVALS the oldest is forgotten. 0: none has that
+ * number. copy: NULL none. */
+int keep_index_drop(struct keep_index *x, uint64_t seq, const char *copy);
+int keep_index_removed(struct keep_index *x, uint64_t seq); /* it is done. 0: none was being removed */
 int keep_index_save(const struct keep_index *x, const char *dir, struct err *e);
 /* A missing one is empty. */
 int keep_index_load(struct keep_index *x, const char *dir, struct err *e);

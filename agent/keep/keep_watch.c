@@ -438,7 +438,9 @@ struct keep_watch *keep_watch_start(const struct keep_watch_params *p, const str
 	k->ml_fd = k->held_fd = -1;
 	k->next_seq = p->next_seq;
 	user_copy(&k->user, p->user);
-	k->known = xcalloc(p->known->n + 1, sizeof(*k->known));
+	k->known = xcalloc(p->known->n + p->known->n_removing + 1, sizeof(*k->known));
+	for (size_t i = 0; i < p->known->n_removing; i++)
+		k->known[k->n_known++] = p->known->removing[i].seq;
 	for (size_t i = 0; i < p->known->n_done; i++)
 		keep_memory_done(&k->memory, &p->known->done[i]);
 	for (size_t i = 0; i < p->known->n; i++) {

@@ -15,6 +15,7 @@
 #include "agent/keep/held.h"
 #include "agent/keep/keep_copy.h"
 #include "agent/keep/keep_index.h"
+#include "agent/keep/keep_report.h"
 #include "agent/keep/keep_watch.h"
 #include "common/base/log.h"
 #include "common/base/text.h"
@@ -53,29 +54,10 @@ static void check_flush(struct keeper *k);
 
 static void report_entry(struct keeper *k, const struct keep_entry *en, const char *text)
 {
-	cleanup_free char *key = xasprintf("%s checkpoint %" PRIu64, k->key, en->seq);
-	/* The tree of its copy holds one entry of the folder: where it is deeper, that is the folder above. */
-	cleanup_free char *name = xstrndup(en->name, strcspn(en->name, "/"));
-	struct wm_checkpoint_report m = {.job = k->p.job,
-	                                 .attempt = k->p.attempt,
-	                                 .epoch = k->p.epoch,
-	                                 .seq = en->seq,
-	                                 .step = en->step,
-	                                 .name = name,
-	                                 .format = en->format,
-	                                 .step_by = en->step_by,
-	                                 .state = en->state,
-	                                 .shards = en->shards,
-	                                 .size_bytes = en->bytes,
-	                                 .files = en->files,
-	                                 .digest = (char *)(uintptr_t)en->digest,
-	                                 .uri = en->uri,
-	                                 .at_us = en->at_us,
-	                                 .save_ms = en->save_ms,
-	                                 .text = (char *)(uintptr_t)(text ? text : "")};
+	const struct keep_launch l = {.job = k->p.job, .epoch = k->p.epoch, .attempt = k->p.attempt};
 
 	if (!k->stopped)
-		outbox_put(k->p.outbox, WM_CHECKPOINT_REPORT, key, &m);
+		keep_report(k->p.outbox, &l, en, text);
 }
 
 static void save_index(struct keeper *k)
@@ -104,8 +86,8 @@ static char *copy_path(const struct keeper *k, uint64_t seq)
 	return xasprintf("%s/%s", k->uri + strlen("file://"), place);
 }
 
-/* It is reported as gone where no copy is left. */
-static void drop_entry(struct keeper *k, uint64_t seq, uint8_t state, const char *why)
+/* why: it is reported, because no copy is left. copy: path of one that goes, too; NULL none. */
+static void drop_entry(struct keeper *k, uint64_t seq, uint8_t state, const char *why, const char *copy)
 {
 	struct keep_entry *en = keep_index_find(&k->index, seq);
 	cleanup_free char *rest = NULL;
@@ -114,6 +96,7 @@ static void drop_entry(struct keeper *k, uint64_t seq, uint8_t state, const char
 		return;
 	if (en->state == CKPT_COPYING)
 		rest = copy_path(k, seq);
+	copy = copy ? copy : rest;
 	if (k->copy && k->copying == seq) {
 		keep_copy_cancel(k->copy);
 		k->copy = NULL;
@@ -122,9 +105,9 @@ static void drop_entry(struct keeper *k, uint64_t seq, uint8_t state, const char
 		en->state = state;
 		report_entry(k, en, why);
 	}
-	held_remove(&(struct held_removal){
-	    .env = k->p.env, .link = k->p.link, .launch = k->key, .user = &k->user, .seq = seq, .copy = rest});
-	keep_index_remove(&k->index, seq);
+	keep_index_drop(&k->index, seq, copy);
+	removals_add(k->p.removals,
+	             &(struct removal){.launch = k->key, .user = &k->user, .seq = seq, .copy = copy});
 }
 
 static uint64_t bytes_of(const struct keeper *k)
@@ -136,10 +119,20 @@ static uint64_t bytes_of(const struct keeper *k)
 	return bytes;
 }
 
+/* What is being removed takes room, too. It is no reason to remove more. */
+static uint64_t bytes_with_removals(const struct keeper *k)
+{
+	uint64_t bytes = bytes_of(k);
+
+	for (size_t i = 0; i < k->index.n_removing; i++)
+		bytes += k->index.removing[i].bytes;
+	return bytes;
+}
+
 /* A launch without checkpoints takes nothing from the others. */
 static int needs_room(const struct keeper *k, const struct keeper *asks)
 {
-	return k == asks || k->index.n;
+	return k == asks || k->index.n || k->index.n_removing;
 }
 
 static int is_first_of_account(const struct keeper *k, const struct keeper *asks)
@@ -160,7 +153,7 @@ static uint64_t share_of(const struct keeper *k)
 			continue;
 		use.accounts += is_first_of_account(o, k) ? 1 : 0;
 		use.own += o->user.uid == k->user.uid ? 1 : 0;
-		use.others += o == k ? 0 : bytes_of(o);
+		use.others += o == k ? 0 : bytes_with_removals(o);
 	}
 	return held_part(held_limit(k->p.env), &use);
 }
@@ -182,7 +175,7 @@ static void bound_held(struct keeper *k)
 			if (keep_entry_newer(oldest, &k->index.v[i]))
 				oldest = &k->index.v[i];
 		if (oldest->state == CKPT_VERIFIED) { /* it only loses the copy on this node */
-			drop_entry(k, oldest->seq, CKPT_GONE, NULL);
+			drop_entry(k, oldest->seq, CKPT_GONE, NULL, NULL);
 			continue;
 		}
 		text_add(&t,
@@ -191,7 +184,7 @@ static void bound_held(struct keeper *k)
 		         "--held-limit allows",
 		         oldest->name, KEEPER_HELD);
 		warn(k, "held limit", t.at);
-		drop_entry(k, oldest->seq, CKPT_GONE, "the node holds newer ones in its place");
+		drop_entry(k, oldest->seq, CKPT_GONE, "the node holds newer ones in its place", NULL);
 	}
 }
 
@@ -283,7 +276,7 @@ static void on_copied(const struct keep_copied *r, void *arg)
 
 		text_add(&t, "checkpoint %s is not secured: %s", en->name, r->text);
 		warn(k, key, t.at);
-		drop_entry(k, r->seq, CKPT_TORN, r->text);
+		drop_entry(k, r->seq, CKPT_TORN, r->text, NULL);
 	} else if (en && r->rc < 0) {
 		copy_failed(k, en, r->text);
 		report_entry(k, en, NULL);
@@ -500,14 +493,28 @@ void keeper_flush(struct keeper *k, void (*done)(void *arg), void *arg)
 	loop_timer_arm(k->timer, 0); /* not here: the caller is in the middle of its step */
 }
 
-void keeper_forget(struct keeper *k, uint64_t seq)
+int keeper_forget(struct keeper *k, uint64_t seq, const char *copy)
 {
-	struct keep_entry *en = keep_index_find(&k->index, seq);
-
-	if (!en)
-		return;
-	drop_entry(k, seq, CKPT_GONE, NULL);
+	if (!keep_index_find(&k->index, seq))
+		return 0;
+	drop_entry(k, seq, CKPT_GONE, NULL, copy);
 	save_index(k);
+	return 1;
+}
+
+void keeper_removed(struct keeper *k, uint64_t seq)
+{
+	if (keep_index_removed(&k->index, seq))
+		save_index(k);
+}
+
+struct keeper *keeper_find(const struct agent_env *env, const char *launch)
+{
+	struct keeper *k = env->keepers;
+
+	while (k && strcmp(k->key, launch) != 0)
+		k = k->next;
+	return k;
 }
 
 void keeper_set_epoch(struct keeper *k, uint64_t epoch)
@@ -545,6 +552,11 @@ static void load_index(struct keeper *k)
 		k->index.next_seq = 1;
 	for (size_t i = 0; i < k->index.n; i++)
 		report_entry(k, &k->index.v[i], NULL);
+	for (size_t i = 0; i < k->index.n_removing; i++)
+		removals_add(k->p.removals, &(struct removal){.launch = k->key,
+		                                              .user = &k->user,
+		                                              .seq = k->index.removing[i].seq,
+		                                              .copy = k->index.removing[i].copy});
 }
 
 struct keeper *keeper_create(const struct keeper_params *p)
@@ -589,8 +601,7 @@ void keeper_end(struct keeper *k)
 		cleanup_free char *rest = en->state == CKPT_COPYING ? copy_path(k, en->seq) : NULL;
 
 		if (rest)
-			held_remove(&(struct held_removal){
-			    .env = k->p.env, .link = k->p.link, .launch = k->key, .user = &k->user, .copy = rest});
+			removals_add(k->p.removals, &(struct removal){.launch = k->key, .user = &k->user, .copy = rest});
 	}
 }
 

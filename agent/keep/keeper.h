@@ -16,6 +16,7 @@
 
 #include "agent/base/agent_env.h"
 #include "agent/base/user.h"
+#include "agent/keep/removals.h"
 #include "agent/link/data_link.h"
 #include "agent/link/outbox.h"
 #include "common/net/wire_msg.h"
@@ -27,6 +28,7 @@ struct keeper_params {
 	struct agent_env *env;
 	struct data_link *link;
 	struct outbox *outbox;
+	struct removals *removals;
 	uint64_t job, epoch;
 	uint32_t attempt, node_rank, n_nodes;
 	const char *key; /* "17.2" */
@@ -59,8 +61,10 @@ void keeper_flush(struct keeper *k, void (*done)(void *arg), void *arg);
 /* The launch is over for this node: what a copy that is not complete has left goes. */
 void keeper_end(struct keeper *k);
 void keeper_stop(struct keeper *k); /* nothing more is copied or reported */
-/* hearthd needs that one no longer. The caller removes its files. */
-void keeper_forget(struct keeper *k, uint64_t seq);
+/* hearthd needs that one no longer: it goes, and so does a copy (its path; NULL none). 0: it is not held. */
+int keeper_forget(struct keeper *k, uint64_t seq, const char *copy);
+void keeper_removed(struct keeper *k, uint64_t seq);                         /* its files are gone */
+struct keeper *keeper_find(const struct agent_env *env, const char *launch); /* "17.2"; NULL none */
 int keeper_ended_well(const struct keeper *k); /* all ranks that ended did so with 0 */
 int keeper_all_copied(const struct keeper *k); /* nothing is on this node alone */
 

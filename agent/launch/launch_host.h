@@ -14,6 +14,7 @@
 
 struct env_ahead;
 struct prefetch;
+struct removals;
 struct sweeper;
 
 struct launch_host {
@@ -30,6 +31,7 @@ struct launch_host {
 	struct trash *trash;
 	struct tailer *tailer;
 	struct outbox *outbox;
+	struct removals *removals; /* of held checkpoints */
 	struct sweeper *sweeper;
 	struct prefetch *prefetch;   /* NULL: the agent is alone */
 	struct env_ahead *env_ahead; /* likewise */

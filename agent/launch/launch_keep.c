@@ -43,6 +43,7 @@ void launch_keep_start(struct launch *l)
 	struct keeper_params p = {.env = l->host->env,
 	                          .link = l->host->link,
 	                          .outbox = l->host->outbox,
+	                          .removals = l->host->removals,
 	                          .job = l->job,
 	                          .epoch = l->epoch,
 	                          .attempt = l->attempt,

@@ -14,7 +14,7 @@
 
 #include "agent/base/priority.h"
 #include "agent/base/trash.h"
-#include "agent/keep/held.h"
+#include "agent/keep/held_sweep.h"
 #include "agent/keep/keeper.h"
 #include "agent/launch/env_ahead.h"
 #include "agent/launch/fence_mark.h"
@@ -53,6 +53,7 @@ struct launches {
 	uint32_t n;
 	struct epoch *epochs;
 	struct unreadable_launches *unreadable; /* of earlier agents, whose plans cannot be read */
+	struct held_sweep *sweep;
 	struct loop_timer *fence;
 	char *fence_why;
 	uint64_t fenced_us;                    /* the last launch of a fence */
@@ -307,6 +308,7 @@ static void drop_held(struct launches *t, const struct wm_checkpoint_keep *m)
 	for (uint32_t i = 0; i < m->seqs.n && i < m->attempts.n; i++) {
 		cleanup_free char *key = xasprintf("%" PRIu64 ".%u", m->job, m->attempts.v[i]);
 		const char *uri = i < m->uris.n ? m->uris.v[i] : "";
+		const char *copy = strncmp(uri, "file:///", 8) == 0 ? uri + 7 : NULL;
 		struct launch *l = find_launch(t, m->job, m->attempts.v[i]);
 		struct drop one = {.job = m->job, .seq = m->seqs.v[i], .attempt = m->attempts.v[i]};
 
@@ -315,14 +317,9 @@ static void drop_held(struct launches *t, const struct wm_checkpoint_keep *m)
 			continue;
 		if (was_dropped(t, &one))
 			continue;
-		held_remove(&(struct held_removal){.env = t->host->env,
-		                                   .link = t->host->link,
-		                                   .launch = key,
-		                                   .user = user,
-		                                   .seq = m->seqs.v[i],
-		                                   .copy = strncmp(uri, "file:///", 8) == 0 ? uri + 7 : NULL});
-		if (l && l->keeper && m->seqs.v[i])
-			keeper_forget(l->keeper, m->seqs.v[i]);
+		if (!l || !l->keeper || !one.seq || !keeper_forget(l->keeper, one.seq, copy))
+			removals_add(t->host->removals,
+			             &(struct removal){.launch = key, .user = user, .seq = one.seq, .copy = copy});
 	}
 }
 
@@ -412,11 +409,6 @@ static int is_known(const char *name, void *arg)
 	return sscanf(name, "%llu.%u", &job, &attempt) == 2 && find_launch(arg, job, attempt);
 }
 
-static void sweep_held(struct launches *t)
-{
-	held_sweep(t->host->env, t->host->trash, is_known, t);
-}
-
 /* Frees it. */
 static void launches_forget(struct launches *t, struct launch *l)
 {
@@ -433,7 +425,7 @@ static void launches_forget(struct launches *t, struct launch *l)
 	launch_free(l);
 	if (t->host->launches_changed)
 		t->host->launches_changed(t->host->arg);
-	sweep_held(t);
+	held_sweep_ask(t->sweep);
 }
 
 void launches_acked(struct launches *t, uint16_t type, const void *msg)
@@ -643,6 +635,14 @@ struct launches *launches_create(struct launch_host *host)
 	t->host = host;
 	t->unreadable = unreadable_launches_create(host);
 	t->fence = loop_timer_create(host->env->loop, on_fence, t);
+	host->removals = removals_create(host->env, host->link);
+	t->sweep = held_sweep_create(&(struct held_sweep_params){.env = host->env,
+	                                                         .link = host->link,
+	                                                         .trash = host->trash,
+	                                                         .outbox = host->outbox,
+	                                                         .removals = host->removals,
+	                                                         .in_use = is_known,
+	                                                         .arg = t});
 	return t;
 }
 
@@ -659,6 +659,9 @@ void launches_destroy(struct launches *t)
 		launch_free(l);
 	}
 	unreadable_launches_destroy(t->unreadable);
+	held_sweep_destroy(t->sweep);
+	removals_destroy(t->host->removals);
+	t->host->removals = NULL;
 	loop_timer_destroy(t->fence);
 	free(t->fence_why);
 	HASH_ITER (hh, t->epochs, en, next) {
@@ -741,6 +744,6 @@ int launches_adopt(struct launches *t, struct err *e)
 	fence_mark_fini(&m);
 	if (rc == 0 && !t->host->env->cfg.alone)
 		remove_orphans(t);
-	sweep_held(t);
+	held_sweep_ask(t->sweep);
 	return rc;
 }

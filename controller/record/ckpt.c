@@ -522,13 +522,11 @@ int ckpt_apply_part(struct job_rec *r, uint32_t attempt, const cJSON *d, struct 
 	return 0;
 }
 
-static void change_parts(struct ckpt *c, enum ckpt_state state, const char *text)
+static void change_part(struct ckpt_part *p, enum ckpt_state state, const char *text)
 {
-	for (uint32_t i = 0; i < c->n_parts; i++) {
-		c->parts[i].state = state;
-		c->parts[i].held = 0;
-		rec_set(&c->parts[i].text, text);
-	}
+	p->state = state;
+	p->held = 0;
+	rec_set(&p->text, text);
 }
 
 int ckpt_apply_change(struct job_rec *r, const cJSON *d, struct err *e)
@@ -544,8 +542,9 @@ int ckpt_apply_change(struct job_rec *r, const cJSON *d, struct err *e)
 		c->pinned = !!cJSON_IsTrue(pinned);
 	if (cJSON_IsBool(aside))
 		c->set_aside = !!cJSON_IsTrue(aside);
-	if (state == CKPT_TORN || state == CKPT_GONE)
-		change_parts(c, state, json_str_or(d, "text", NULL));
+	for (uint32_t i = 0; (state == CKPT_TORN || state == CKPT_GONE) && i < c->n_parts; i++)
+		if (strcmp(json_str_or(d, "node", c->parts[i].node), c->parts[i].node) == 0)
+			change_part(&c->parts[i], state, json_str_or(d, "text", NULL));
 	c->dirty = 1;
 	return 0;
 }
@@ -560,10 +559,8 @@ void ckpt_node_lost(struct job_rec *r, const char *node)
 			continue;
 		p->held = 0;
 		c->dirty = 1;
-		if (p->state == CKPT_COPYING) {
-			p->state = CKPT_GONE;
-			rec_set(&p->text, "its node was lost");
-		}
+		if (p->state == CKPT_COPYING)
+			change_part(p, CKPT_GONE, "its node was lost");
 	}
 }
 

@@ -2,7 +2,8 @@
  * checkpoints: reports of the nodes become events of the job.
  *
  * Only the node of a place in the present attempt may report: a late report of an old attempt would describe
- * files that its successor has replaced. hearthd acknowledges every report, or the agent would repeat it.
+ * files that its successor has replaced. Only what is gone is gone, whatever the attempt. hearthd
+ * acknowledges every report, or the agent would repeat it.
  *
  * A part that is torn or gone stays so: the agent that reports it once more does not know what hearthd has
  * decided meanwhile.
@@ -188,6 +189,49 @@ static void leave_out(struct core *c, const struct cnode *n, const struct wm_che
 	wire_fini(WM_CHECKPOINT_KEEP, &out);
 }
 
+static cJSON *change_of(const struct cjob *j, uint32_t number, const char *text)
+{
+	const struct ckpt *k = ckpt_find(&j->r, number);
+	cJSON *d = cJSON_CreateObject();
+
+	json_add_u64(d, "number", number);
+	if (k && k->step >= 0)
+		json_add_u64(d, "step", (uint64_t)k->step);
+	json_add_str(d, "text", text);
+	return d;
+}
+
+/* Another one has a copy outside of its node. */
+static int is_held_alone(const struct ckpt *c, const char *node, const struct wm_checkpoint_report *m)
+{
+	for (uint32_t i = 0; i < c->n_parts; i++) {
+		const struct ckpt_part *p = &c->parts[i];
+
+		if (strcmp(p->node, node) == 0)
+			return p->attempt == m->attempt && p->seq == m->seq && p->state == CKPT_COPYING;
+	}
+	return 0;
+}
+
+/* A node says what it removed of an attempt before the present one: nobody can begin with it any more. */
+static void lose_part(struct core *c, const struct cnode *n, const struct wm_checkpoint_report *m)
+{
+	struct cjob *j = job_find(c, m->job);
+	uint32_t number = j ? ckpt_match(&j->r, m, n->name) : 0;
+	char *text;
+	cJSON *d;
+
+	if (!number || !is_held_alone(ckpt_find(&j->r, number), n->name, m))
+		return;
+	text = report_clean_text(m->text, strlen(m->text));
+	d = change_of(j, number, text);
+	free(text);
+	json_add_str(d, "node", n->name);
+	json_add_str(d, "state", ckpt_state_name(CKPT_GONE));
+	job_post(c, j, EV_CHECKPOINT_CHANGED, d);
+	job_touch(c, j);
+}
+
 void on_checkpoint(struct core *c, struct cnode *n, uint64_t id, const struct wm_checkpoint_report *m)
 {
 	struct place_rec *p;
@@ -196,8 +240,11 @@ void on_checkpoint(struct core *c, struct cnode *n, uint64_t id, const struct wm
 
 	hold_ack(c, n->name, n->session, id);
 	j = report_current(c, n, m->job, m->attempt, m->epoch, &p);
-	if (!j)
+	if (!j) {
+		if (m->state == CKPT_GONE)
+			lose_part(c, n, m);
 		return;
+	}
 	if (!well_formed(m)) {
 		log_warn("event=checkpoint_refused job=%" PRIu64 " node=%s seq=%" PRIu64, m->job, n->name, m->seq);
 		return;
@@ -224,18 +271,6 @@ void checkpoint_loss(struct active *a, int64_t step, double value)
 }
 
 /* ---- changes --------------------------------------------------------------------------------- */
-
-static cJSON *change_of(const struct cjob *j, uint32_t number, const char *text)
-{
-	const struct ckpt *k = ckpt_find(&j->r, number);
-	cJSON *d = cJSON_CreateObject();
-
-	json_add_u64(d, "number", number);
-	if (k && k->step >= 0)
-		json_add_u64(d, "step", (uint64_t)k->step);
-	json_add_str(d, "text", text);
-	return d;
-}
 
 void checkpoint_pin(struct core *c, struct cjob *j, uint32_t number, int pinned, const char *text)
 {

@@ -2,6 +2,7 @@
  * simkeep: nodes of the world hold no checkpoints: their programs write no files.
  */
 #include "agent/keep/held.h"
+#include "agent/keep/held_sweep.h"
 #include "agent/keep/keeper.h"
 #include "agent/stage/prefetch.h"
 #include "tests/world/sim.h"
@@ -63,10 +64,12 @@ void keeper_flush(struct keeper *k, void (*done)(void *arg), void *arg)
 	done(arg);
 }
 
-void keeper_forget(struct keeper *k, uint64_t seq)
+int keeper_forget(struct keeper *k, uint64_t seq, const char *copy)
 {
 	(void)k;
 	(void)seq;
+	(void)copy;
+	return 0;
 }
 
 int keeper_ended_well(const struct keeper *k)
@@ -79,8 +82,21 @@ int keeper_all_copied(const struct keeper *k)
 	return k == NULL;
 }
 
-void held_remove(const struct held_removal *r)
+struct removals *removals_create(struct agent_env *env, struct data_link *link)
 {
+	(void)env;
+	(void)link;
+	return NULL;
+}
+
+void removals_destroy(struct removals *all)
+{
+	(void)all;
+}
+
+void removals_add(struct removals *all, const struct removal *r)
+{
+	(void)all;
 	(void)r;
 }
 
@@ -91,13 +107,20 @@ void held_drop_launch(struct agent_env *env, struct trash *trash, const char *la
 	(void)launch;
 }
 
-void held_sweep(struct agent_env *env, struct trash *trash, int (*in_use)(const char *launch, void *arg),
-                void *arg)
+struct held_sweep *held_sweep_create(const struct held_sweep_params *p)
 {
-	(void)env;
-	(void)trash;
-	(void)in_use;
-	(void)arg;
+	(void)p;
+	return NULL;
+}
+
+void held_sweep_destroy(struct held_sweep *s)
+{
+	(void)s;
+}
+
+void held_sweep_ask(struct held_sweep *s)
+{
+	(void)s;
 }
 
 /* ---- ahead of a launch ----------------------------------------------------------------------------------

@@ -29,13 +29,17 @@ static void test_next_agent(void)
 	x->next_seq = 3;
 	add(x, 1, "ckpt-10.pt", 10);
 	add(x, 2, "ckpt-20.pt", 20);
-	keep_index_remove(x, 1);
+	keep_index_drop(x, 1, "/share/x");
 	ok(keep_index_save(x, tap_tmpdir(), &e) == 0, "an index is saved");
 	ok(keep_index_load(got, tap_tmpdir(), &e) == 0, "and loaded");
 	is_int((long)got->n, 1, "it has what is held");
 	is_int((long)got->n_done, 2, "and what was");
 	ok(got->done[0].print == x->done[0].print && got->done[0].name == keep_done_of("ckpt-10.pt", 0, 0).name,
 	   "with print and name");
+	ok(got->n_removing == 1 && got->removing[0].seq == 1, "and what is being removed");
+	is_str(got->removing[0].copy, "/share/x", "with its copy");
+	is_int(keep_index_removed(got, 1), 1, "until it is done");
+	is_int(keep_index_removed(got, 1), 0, "once");
 	ok(got->done[0].changed_us == 10, "and its last change");
 	ok(got->done[0].family == got->done[1].family, "whose family is one");
 	for (unsigned i = 0; i < KEEP_DONE; i++)

@@ -399,6 +399,33 @@ static void test_retention(void)
 	world_end_well(w);
 }
 
+/* A node had to make room: what it held of an earlier attempt has no copy elsewhere. */
+static void test_gone_of_earlier(void)
+{
+	uint64_t id;
+	struct world *w = ck_make(17, &id);
+	const struct ckpt_list *l;
+
+	ck_report(w, id, "a", &(struct ck_part){.attempt = 1, .seq = 1, .step = 10, .state = CKPT_COPYING});
+	ck_report(w, id, "b", &(struct ck_part){.attempt = 1, .seq = 1, .step = 10, .state = CKPT_COPYING});
+	ck_verified(w, id, "a", 1, 2, 20, "file:///s/a20");
+	ck_requeue(w, id, 1, NULL);
+	l = job_find(w->core, id)->r.ckpts;
+	ck_report(w, id, "a", &(struct ck_part){.attempt = 1, .seq = 9, .step = 10, .state = CKPT_GONE});
+	is_int(l->v[0].parts[0].state, CKPT_COPYING, "another number is another checkpoint");
+	ck_report(w, id, "a", &(struct ck_part){.attempt = 1, .seq = 1, .step = 10, .state = CKPT_VERIFIED});
+	is_int(l->v[0].parts[0].state, CKPT_COPYING, "a late report of a copy does not count");
+	ck_report(w, id, "a", &(struct ck_part){.attempt = 1, .seq = 1, .step = 10, .state = CKPT_GONE});
+	is_int(l->v[0].parts[0].state, CKPT_GONE, "what its node has removed is gone");
+	ok(!l->v[0].parts[0].held, "nobody begins with it");
+	is_int(l->v[0].parts[1].state, CKPT_COPYING, "the part of the other node stays");
+	ck_report(w, id, "a", &(struct ck_part){.attempt = 1, .seq = 1, .step = 10, .state = CKPT_GONE});
+	is_int(count_events(w, id, "checkpoint_changed"), 1, "one event says so");
+	ck_report(w, id, "a", &(struct ck_part){.attempt = 1, .seq = 2, .step = 20, .state = CKPT_GONE});
+	is_int(l->v[1].parts[0].state, CKPT_VERIFIED, "a copy outside of the node counts on");
+	world_end_well(w);
+}
+
 /* Numbers of parts count by node: what the lost node b had as number 1 is another checkpoint on a. */
 static void test_drops_of_lost(void)
 {
@@ -444,6 +471,7 @@ int main(void)
 {
 	test_retention();
 	test_drops_of_lost();
+	test_gone_of_earlier();
 	test_pins();
 	test_pins_of_files();
 	test_begins();
