@@ -452,12 +452,15 @@ static void add_shape(struct shape *to, const struct shape *s)
 /* How many there were before: some rank may not have begun. Names that differ in numbers alone share it. */
 static uint32_t *ranks_before(struct keep_memory *m, const char *path)
 {
-	uint32_t h = 2166136261u;
+	uint64_t family = hash_of(path, 0);
 
-	for (; *path; path++)
-		if (*path < '0' || *path > '9')
-			h = (h ^ (unsigned char)*path) * 16777619u;
-	return &m->ranks[h % KEEP_RANKS];
+	for (size_t i = 0; i < m->n_ranks; i++)
+		if (m->ranks[i].family == family)
+			return &m->ranks[i].before;
+	if (m->n_ranks == KEEP_RANKS)
+		memmove(m->ranks, m->ranks + 1, --m->n_ranks * sizeof(*m->ranks));
+	m->ranks[m->n_ranks] = (struct keep_ranks){.family = family};
+	return &m->ranks[m->n_ranks++].before;
 }
 
 /* The entries of one folder by their rank names. */

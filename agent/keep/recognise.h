@@ -37,7 +37,7 @@
 #define KEEP_NAMES    512u /* entries that are remembered */
 #define KEEP_DONE     512u /* checkpoints that are remembered */
 #define KEEP_STEPS    256u
-#define KEEP_RANKS    16u
+#define KEEP_RANKS    64u /* families of names; the oldest of more is forgotten */
 
 struct keep_step {
 	uint64_t at_us; /* wall clock */
@@ -75,6 +75,11 @@ struct keep_done {
 	int again; /* its name was there before */
 };
 
+struct keep_ranks {
+	uint64_t family; /* hash of their name without its numbers */
+	uint32_t before; /* most entries that were one checkpoint */
+};
+
 struct keep_memory { /* zeroed to begin with */
 	struct keep_seen *seen;
 	size_t n, cap;
@@ -85,8 +90,9 @@ struct keep_memory { /* zeroed to begin with */
 	int full;    /* more than it remembers are being written: the others are not judged */
 	struct keep_done before[KEEP_NAMES]; /* what the launch began with */
 	size_t n_before;
-	uint32_t ranks[KEEP_RANKS]; /* most entries of ranks that were one checkpoint, by a hash of their name */
-	int manifests;              /* the program writes hearth.json: a folder without one is not complete */
+	struct keep_ranks ranks[KEEP_RANKS];
+	size_t n_ranks;
+	int manifests; /* the program writes hearth.json: a folder without one is not complete */
 };
 
 struct keep_found {

@@ -146,8 +146,36 @@ static void test_next_agent(void)
 	free(next);
 }
 
+/* Each family of names has its own number of ranks. */
+static void test_families(void)
+{
+	struct crowd c;
+	size_t found = 0;
+
+	begin(&c);
+	for (unsigned family = 0; family < 40; family++)
+		for (unsigned rank = 0; rank < (family % 2 ? 1 : 2); rank++) {
+			cleanup_free char *path =
+			    xasprintf("%c%c_rank%u.pt", 'a' + (char)(family / 20), 'a' + (char)(family % 20), rank);
+
+			put(&c, path, 0);
+		}
+	found = settle(&c);
+	is_int((long)found, 16, "of many families the newest are found");
+	for (size_t i = 0; i < c.l.n; i++)
+		c.l.items[i].mtime_ns = c.l.items[i].ctime_ns = (c.at.now_us += S) * 1000;
+	is_int((long)settle(&c), 16, "and again");
+	is_int((long)c.m.n, 40, "each is known");
+	found = 0;
+	for (size_t i = 0; i < c.m.n; i++)
+		found += c.m.seen[i].times == 2;
+	is_int((long)found, 40, "and was judged twice");
+	end(&c);
+}
+
 int main(void)
 {
+	test_families();
 	test_more_than_names();
 	test_one_by_one();
 	test_all_open();
