@@ -192,6 +192,28 @@ static void removal_from(const cJSON *o, struct keep_index *x)
 	                                      .copy = xstrdup(json_str_or(o, "copy", ""))});
 }
 
+void keep_index_set_steps(struct keep_index *x, const struct keep_moment *m)
+{
+	x->n_steps = m->n_steps < KEEP_SAVED_STEPS ? m->n_steps : KEEP_SAVED_STEPS;
+	if (x->n_steps)
+		memcpy(x->steps, m->steps + (m->n_steps - x->n_steps), x->n_steps * sizeof(*x->steps));
+}
+
+static cJSON *step_json(const struct keep_step *s)
+{
+	cJSON *o = cJSON_CreateObject();
+
+	json_add_u64(o, "at_us", s->at_us);
+	cJSON_AddNumberToObject(o, "step", (double)s->step);
+	return o;
+}
+
+static void step_from(const cJSON *o, struct keep_index *x)
+{
+	if (x->n_steps < KEEP_SAVED_STEPS)
+		x->steps[x->n_steps++] = (struct keep_step){.at_us = json_whole(o, "at_us", 0), .step = step_of(o)};
+}
+
 int keep_index_save(const struct keep_index *x, const char *dir, struct err *e)
 {
 	cleanup_free char *path = xasprintf("%s/index", dir), *text = NULL;
@@ -205,6 +227,9 @@ int keep_index_save(const struct keep_index *x, const char *dir, struct err *e)
 	list = cJSON_AddArrayToObject(o, "removing");
 	for (size_t i = 0; i < x->n_removing; i++)
 		cJSON_AddItemToArray(list, removal_json(&x->removing[i]));
+	list = cJSON_AddArrayToObject(o, "steps");
+	for (uint32_t i = 0; i < x->n_steps; i++)
+		cJSON_AddItemToArray(list, step_json(&x->steps[i]));
 	list = cJSON_AddArrayToObject(o, "done");
 	for (size_t i = 0; i < x->n_done; i++)
 		cJSON_AddItemToArray(list, done_json(&x->done[i]));
@@ -237,6 +262,9 @@ int keep_index_load(struct keep_index *x, const char *dir, struct err *e)
 	list = cJSON_GetObjectItemCaseSensitive(o, "removing");
 	cJSON_ArrayForEach (one, list)
 		removal_from(one, &got);
+	list = cJSON_GetObjectItemCaseSensitive(o, "steps");
+	cJSON_ArrayForEach (one, list)
+		step_from(one, &got);
 	list = cJSON_GetObjectItemCaseSensitive(o, "done");
 	cJSON_ArrayForEach (one, list)
 		done_from(one, &got);

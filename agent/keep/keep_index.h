@@ -32,7 +32,8 @@ struct keep_removal {
 	char *copy; /* path of a copy outside that goes with it; "" none */
 };
 
-#define KEEP_REMOVALS 256u
+#define KEEP_REMOVALS    256u
+#define KEEP_SAVED_STEPS 16u
 
 struct keep_index {
 	struct keep_entry *v;
@@ -40,6 +41,8 @@ struct keep_index {
 	uint64_t next_seq;
 	struct keep_removal *removing;
 	size_t n_removing;
+	struct keep_step steps[KEEP_SAVED_STEPS]; /* the newest that were reported, in the order of time */
+	uint32_t n_steps;
 	struct keep_done done[KEEP_DONE]; /* all that were held, also those that have gone since */
 	size_t n_done;
 };
@@ -54,6 +57,8 @@ int keep_entry_newer(const struct keep_entry *a, const struct keep_entry *b);
  * number. copy: NULL none. */
 int keep_index_drop(struct keep_index *x, uint64_t seq, const char *copy);
 int keep_index_removed(struct keep_index *x, uint64_t seq); /* it is done. 0: none was being removed */
+/* Copies the newest of m into the index. */
+void keep_index_set_steps(struct keep_index *x, const struct keep_moment *m);
 int keep_index_save(const struct keep_index *x, const char *dir, struct err *e);
 /* A missing one is empty. */
 int keep_index_load(struct keep_index *x, const char *dir, struct err *e);

@@ -23,8 +23,9 @@
 
 #define LOOK_US    500000u
 #define RETRY_US   5000000u
-#define COPY_TRIES 5 /* of one that is not the newest */
-#define BACKOFF    7 /* doublings of RETRY_US at most */
+#define COPY_TRIES 5         /* of one that is not the newest */
+#define SAVE_US    60000000u /* between two savings of the reported steps alone */
+#define BACKOFF    7         /* doublings of RETRY_US at most */
 
 struct keeper {
 	struct keeper_params p;
@@ -35,6 +36,7 @@ struct keeper {
 	struct keep_moment moment;
 	unsigned bad, well; /* ranks that ended so */
 	struct loop_timer *timer;
+	uint64_t saved_us; /* boot; the index */
 	int ml_fd;
 	struct keep_watch *watch;
 	struct keep_copy *copy;
@@ -64,6 +66,8 @@ static void save_index(struct keeper *k)
 {
 	struct err e;
 
+	keep_index_set_steps(&k->index, &k->moment);
+	k->saved_us = clock_boot_us(k->p.env->clock);
 	if (keep_index_save(&k->index, k->dir, &e) < 0)
 		log_warn("event=keeper_not_saved launch=%s reason=\"%s\"", k->key, e.text);
 }
@@ -119,7 +123,7 @@ static uint64_t bytes_of(const struct keeper *k)
 	return bytes;
 }
 
-/* What is being removed takes room, too. It is no reason to remove more. */
+/* What is being removed takes room, too; nothing else has to go for it. */
 static uint64_t bytes_with_removals(const struct keeper *k)
 {
 	uint64_t bytes = bytes_of(k);
@@ -415,6 +419,9 @@ void keeper_step(struct keeper *k, int64_t step, uint64_t at_us)
 		m->n_steps -= KEEP_STEPS / 4;
 	}
 	m->steps[m->n_steps++] = (struct keep_step){.at_us = at_us, .step = step};
+	/* The next agent reads these lines no more. */
+	if (k->watch && clock_boot_us(k->p.env->clock) >= k->saved_us + SAVE_US)
+		save_index(k);
 }
 
 void keeper_rank_ended(struct keeper *k, uint64_t at_us, int well)
@@ -550,6 +557,8 @@ static void load_index(struct keeper *k)
 		log_warn("event=keeper_index_lost launch=%s reason=\"%s\"", k->key, e.text);
 	if (k->index.next_seq == 0)
 		k->index.next_seq = 1;
+	for (k->moment.n_steps = 0; k->moment.n_steps < k->index.n_steps; k->moment.n_steps++)
+		k->moment.steps[k->moment.n_steps] = k->index.steps[k->moment.n_steps];
 	for (size_t i = 0; i < k->index.n; i++)
 		report_entry(k, &k->index.v[i], NULL);
 	for (size_t i = 0; i < k->index.n_removing; i++)

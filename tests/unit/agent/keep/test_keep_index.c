@@ -55,6 +55,31 @@ static void test_next_agent(void)
 	free(x);
 }
 
+/* A checkpoint without a number in its name has the step that was reported last. */
+static void test_steps(void)
+{
+	struct keep_index *x = xcalloc(1, sizeof(*x)), *got = xcalloc(1, sizeof(*got));
+	struct keep_moment *m = xcalloc(1, sizeof(*m));
+	struct err e;
+
+	for (int64_t i = 0; i < 40; i++)
+		m->steps[m->n_steps++] = (struct keep_step){.at_us = 1700000000000000u + (uint64_t)i, .step = i};
+	keep_index_set_steps(x, m);
+	ok(keep_index_save(x, tap_tmpdir(), &e) == 0 && keep_index_load(got, tap_tmpdir(), &e) == 0,
+	   "an index with reported steps");
+	is_int((long)got->n_steps, KEEP_SAVED_STEPS, "has the newest");
+	is_int((long)got->steps[0].step, 24, "in the order of time");
+	ok(got->steps[15].step == 39 && got->steps[15].at_us == 1700000000000039u, "with their times");
+	m->n_steps = 2;
+	keep_index_set_steps(x, m);
+	is_int((long)x->n_steps, 2, "or all, when there are few");
+	keep_index_fini(got);
+	keep_index_fini(x);
+	free(got);
+	free(x);
+	free(m);
+}
+
 static void test_order(void)
 {
 	struct keep_index *x = xcalloc(1, sizeof(*x));
@@ -73,5 +98,6 @@ int main(void)
 {
 	test_next_agent();
 	test_order();
+	test_steps();
 	return tap_done();
 }
