@@ -21,7 +21,10 @@
 #define DIR_CHECKPOINTS "checkpoints"
 #define IDLE_MS         60000u /* then a look in any case */
 #define FOUND_MAX       16
-#define FAILURES_MAX    5
+#define FAILURES_MAX    5 /* then the owner hears it, and the tries become rare */
+#define TRY_MS          1000u
+#define BACKOFF         8 /* doublings of TRY_MS */
+#define GOOD_US         600000000u
 #define MOMENT_MS       10000u
 #define REST            20
 #define REST_MS         200u
@@ -318,33 +321,72 @@ static int start_helper(struct keep_watch *k, struct err *e)
 	return files_keep(k->files, k->held_fd, e) < 0 ? -1 : files_calm(k->files, k->cpus, 0, 0, e);
 }
 
+struct trouble {
+	unsigned failures; /* in a row, without GOOD_US between two of them */
+	uint64_t at_us;    /* boot; the last one */
+};
+
+/* The end of the launch waits for no more tries. */
+static int gives_up(struct keep_watch *k, const struct trouble *t)
+{
+	struct err ignored;
+
+	if (t->failures < FAILURES_MAX)
+		return 0;
+	return k->over || atomic_load(&k->hurry) || (ask_moment(k, &ignored) == 0 && k->moment.over);
+}
+
+/* Returns when to try again; 0: not at all. */
+static uint32_t note_failure(struct keep_watch *k, struct trouble *t, const struct err *why)
+{
+	uint64_t now = clock_boot_us(k->env->clock);
+	unsigned more;
+	int last;
+
+	t->failures = now - t->at_us < GOOD_US ? t->failures + 1 : 1;
+	t->at_us = now;
+	more = t->failures > FAILURES_MAX ? t->failures - FAILURES_MAX : 0;
+	log_warn("event=keeper_failed failures=%u reason=\"%s\"", t->failures, why->text);
+	last = gives_up(k, t);
+	if (t->failures == FAILURES_MAX || last) {
+		cleanup_free char *text = xasprintf("checkpoints of this node are not secured: %s. %sThe run goes on",
+		                                    why->text, last ? "" : "The agent tries again. ");
+
+		tell_warning(k, "checkpoints", text);
+	}
+	return last ? 0 : TRY_MS << (more < BACKOFF ? more : BACKOFF);
+}
+
+/* 1: over, or the end of the launch has come. */
+static int wait_to_try(struct keep_watch *k, uint32_t ms)
+{
+	for (; ms >= REST_MS; ms -= REST_MS)
+		if (atomic_load(&k->hurry) || worker_pause(k->w, REST_MS) < 0)
+			break;
+	return worker_cancelled(k->w);
+}
+
 static void watch_launch(struct keep_watch *k)
 {
+	struct trouble t = {0};
 	uint64_t look_us = 1;
-	unsigned failures = 0;
 	struct err e = {0};
 	int rc = start_helper(k, &e);
 
 	while (!worker_cancelled(k->w)) {
+		uint32_t wait_ms;
+
 		if (rc == 0)
 			rc = look_once(k, &look_us, &e);
 		if (rc > 0 || worker_cancelled(k->w))
 			return;
 		if (rc == 0)
 			continue;
-		log_warn("event=keeper_failed reason=\"%s\"", e.text);
-		if (++failures == FAILURES_MAX)
-			break;
-		if (worker_pause(k->w, 1000) < 0)
+		wait_ms = note_failure(k, &t, &e);
+		if (!wait_ms || wait_to_try(k, wait_ms))
 			return;
 		look_us = 1;
 		rc = start_helper(k, &e);
-	}
-	if (!worker_cancelled(k->w)) {
-		cleanup_free char *text =
-		    xasprintf("checkpoints of this node are no longer secured: %s. The run goes on", e.text);
-
-		tell_warning(k, "checkpoints", text);
 	}
 }
 
