@@ -58,6 +58,7 @@ static struct point points[] = {
     {.name = "agent.holder"},
     /* controller */
     {.name = "controller.commit"},
+    {.name = "work.large"},
     {.name = "work.slow"},
     {.name = "http.hold"},
     {.name = "auth.slow_name"},

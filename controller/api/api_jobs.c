@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "common/base/fault.h"
 #include "common/base/json.h"
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"
@@ -147,15 +148,19 @@ void api_jobs_list(struct call *c, struct io *io)
 	work_ask(c, io, &(struct work_ask){search_jobs, has_waiting, ask_reasons, s, search_free, 0});
 }
 
+struct job_ask {
+	uint64_t job, default_s, limit_s; /* default and highest time limit */
+};
+
 /* Adds the time limit that applies and its origin, like max_runtime_s() of the core. */
-static void add_limit(const struct api *s, cJSON *job)
+static void add_limit(const struct job_ask *s, cJSON *job)
 {
 	const cJSON *set = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(job, "run"),
 	                                                    "max_runtime_s"),
 	            *limits =
 	                cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(job, "spec"), "limits"),
 	            *own = cJSON_GetObjectItemCaseSensitive(limits, "max_runtime_s");
-	double v = (double)s->max_runtime_default_s;
+	double v = (double)s->default_s;
 	const char *from = "default";
 
 	if (cJSON_IsNumber(set) && set->valuedouble > 0) {
@@ -165,21 +170,39 @@ static void add_limit(const struct api *s, cJSON *job)
 		v = own->valuedouble;
 		from = "specification";
 	}
-	if (v > (double)s->max_runtime_limit_s)
-		v = (double)s->max_runtime_limit_s;
+	if (v > (double)s->limit_s)
+		v = (double)s->limit_s;
 	cJSON_AddNumberToObject(job, "max_runtime_s", v);
 	cJSON_AddStringToObject(job, "max_runtime_from", from);
 }
 
+static cJSON *read_job(struct store_reader *r, void *state, struct err *e)
+{
+	const struct job_ask *ask = state;
+	cJSON *job = store_job_json(r, ask->job, e);
+
+	if (job)
+		add_limit(ask, job);
+	return job;
+}
+
+/* A job of few attempts and series is answered at once; a large one by a worker. */
 void api_job_get(struct call *c, struct io *io)
 {
+	struct job_ask ask = {c->target_id, api_of(io)->max_runtime_default_s, api_of(io)->max_runtime_limit_s};
 	struct err e;
-	cJSON *job = store_job_json(io->reader, c->target_id, &e);
+	int large = store_job_is_large(io->reader, ask.job, &e);
+	cJSON *job;
 
-	if (job) {
-		add_limit(api_of(io), job);
+	if (large > 0 || FAULT("work.large")) {
+		work_ask(c, io,
+		         &(struct work_ask){read_job, has_waiting, ask_reasons, xmemdup(&ask, sizeof(ask)), free, 0});
+		return;
+	}
+	job = large < 0 ? NULL : read_job(io->reader, &ask, &e);
+	if (job)
 		answer_waiting(c, io, job);
-	} else
+	else
 		call_fail(c, &e);
 }
 

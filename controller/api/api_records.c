@@ -3,6 +3,7 @@
  */
 #include <string.h>
 
+#include "common/base/fault.h"
 #include "common/base/json.h"
 #include "common/base/secret.h"
 #include "common/base/xalloc.h"
@@ -52,11 +53,29 @@ void api_job_events(struct call *c, struct io *io)
 	    &e);
 }
 
+static cJSON *read_attempts(struct store_reader *r, void *state, struct err *e)
+{
+	cJSON *list = store_attempts_json(r, *(const uint64_t *)state, e), *outer;
+
+	if (!list)
+		return NULL;
+	outer = cJSON_CreateObject();
+	cJSON_AddItemToObject(outer, "attempts", list);
+	return outer;
+}
+
 void api_job_attempts(struct call *c, struct io *io)
 {
+	uint64_t job = c->target_id;
 	struct err e;
+	int large = store_job_is_large(io->reader, job, &e);
 
-	answer_list(c, "attempts", store_attempts_json(io->reader, c->target_id, &e), &e);
+	if (large > 0 || FAULT("work.large"))
+		work_ask(c, io,
+		         &(struct work_ask){
+		             .ask = read_attempts, .state = xmemdup(&job, sizeof(job)), .free_state = free});
+	else
+		answer_json(c, large < 0 ? NULL : read_attempts(io->reader, &job, &e), &e);
 }
 
 static int newest_attempt(struct io *io, uint64_t job, uint32_t *attempt, struct err *e)

@@ -2,11 +2,11 @@
  * work: questions that may take long run on workers, so that no I/O thread waits for them.
  *
  * An I/O thread hands over a function, which runs on a worker with a reader of its own. Its result comes back
- * to the I/O thread of the call. Searches and names of jobs, members of an array, metrics, sums of cost, the
- * scheduler's record and all that reads a manifest are such questions. A question ends when its client
- * leaves, WORK_LIMIT_MS after it was asked, or when hearthd stops: the reader is interrupted. Workers yield
- * the CPU to all other threads. Users have turns. A pool that has WORK_QUEUE questions answers the next one
- * with 503; a user who has WORK_USER_QUEUE of them gets 429.
+ * to the I/O thread of the call. Searches and names of jobs, large jobs, members of an array, metrics, sums
+ * of cost, the scheduler's record and all that reads a manifest are such questions. A question ends when its
+ * client leaves, WORK_LIMIT_MS after it was asked, or when hearthd stops: the reader is interrupted. Workers
+ * yield the CPU to all other threads. Users have turns. A pool that has WORK_QUEUE questions answers the next
+ * one with 503; a user who has WORK_USER_QUEUE of them gets 429.
  *
  * Accounts are looked up by workers of their own: the name service may be slow, and searches fill workers.
  */

@@ -23,6 +23,11 @@
 #include "store/read/query.h"
 #include "store/read/reader_int.h"
 
+#define LARGE_ATTEMPTS 33  /* of a job; each costs some queries */
+#define LARGE_SERIES   513 /* of a job; each costs a row */
+#define STR_(x)        #x
+#define STR(x)         STR_(x)
+
 /* v -1: none or unknown. */
 static void add_code(cJSON *o, const char *key, int64_t v)
 {
@@ -388,6 +393,20 @@ cJSON *store_attempts_json(struct store_reader *r, uint64_t job, struct err *e)
 		return NULL;
 	}
 	return list;
+}
+
+int store_job_is_large(struct store_reader *r, uint64_t job, struct err *e)
+{
+	int64_t attempts = 0, series = 0, id = (int64_t)job;
+
+	if (ask_number(r,
+	               "SELECT count(*) FROM (SELECT 1 FROM attempt WHERE job = ? LIMIT " STR(LARGE_ATTEMPTS) ")",
+	               &id, 1, 0, &attempts, e) < 0 ||
+	    ask_number(
+	        r, "SELECT count(*) FROM (SELECT 1 FROM metric_series WHERE job = ? LIMIT " STR(LARGE_SERIES) ")",
+	        &id, 1, 0, &series, e) < 0)
+		return -1;
+	return attempts == LARGE_ATTEMPTS || series == LARGE_SERIES;
 }
 
 cJSON *store_placement_json(struct store_reader *r, uint64_t job, uint32_t attempt, struct err *e)

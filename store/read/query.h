@@ -34,6 +34,9 @@ cJSON *store_job_json(struct store_reader *r, uint64_t job, struct err *e); /* `
 cJSON *store_members_json(struct store_reader *r, uint64_t job, const char *metric, uint32_t limit,
                           struct err *e);
 cJSON *store_attempts_json(struct store_reader *r, uint64_t job, struct err *e);
+/* 1: the two questions about the attempts of that job may take long; -1: error. Reads a bounded number of
+ * index entries. */
+int store_job_is_large(struct store_reader *r, uint64_t job, struct err *e);
 /* Placement of an attempt: [{node, ranks, ...}] in node-rank order. ERR_NOT_FOUND: unknown attempt. */
 cJSON *store_placement_json(struct store_reader *r, uint64_t job, uint32_t attempt, struct err *e);
 cJSON *store_ranks_json(struct store_reader *r, uint64_t job, uint32_t attempt, struct err *e);

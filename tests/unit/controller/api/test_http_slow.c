@@ -176,6 +176,8 @@ static void test_kinds(void)
 	static const char *const paths[] = {
 	    "/api/v1/jobs?text=endless",
 	    "/api/v1/jobs/resolve?ref=one",
+	    "/api/v1/jobs/1",
+	    "/api/v1/jobs/1/attempts",
 	    "/api/v1/jobs/1/members",
 	    "/api/v1/jobs/1/metrics",
 	    "/api/v1/jobs/1/metrics/loss",
@@ -194,6 +196,7 @@ static void test_kinds(void)
 
 		fault_clear();
 		fault_arm("work.slow", 1, 1);
+		fault_arm("work.large", 1, 1);
 		fd = ask_by(hkit_token(k), paths[i]);
 		ok(slow_ones(1), "a worker answers %s", paths[i]);
 		begin = hkit_now_us();

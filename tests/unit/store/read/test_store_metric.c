@@ -387,6 +387,24 @@ static void test_drop(struct kit *k, struct store_reader *r)
 	cJSON_Delete(j);
 }
 
+/* A job with many series is a question for workers. */
+static void test_large(struct kit *k, struct store_reader *r)
+{
+	struct store_txn *t = store_txn_new();
+	struct err e;
+
+	put(k, chunk(4, 0, "loss", 1, 0, 1));
+	is_int(store_job_is_large(r, 4, &e), 0, "a job with one series is small");
+	for (uint32_t rank = 0; rank < 600; rank++) {
+		struct metric_chunk c = chunk(4, rank, "m", 2 + rank, 0, 1);
+
+		store_txn_metric(t, &c);
+	}
+	is_int(kit_commit(k, t, &e), 0, "600 series");
+	is_int(store_job_is_large(r, 4, &e), 1, "make it large");
+	is_int(store_job_is_large(r, 99, &e), 0, "an unknown job is small");
+}
+
 int main(void)
 {
 	struct store_reader *r;
@@ -404,6 +422,8 @@ int main(void)
 	test_downsample(&k, r);
 	test_drop(&k, r);
 	test_which(&k, r);
+	kit_submit(&k, 4, NULL);
+	test_large(&k, r);
 	store_reader_close(r);
 	kit_close(&k);
 	return tap_done();
