@@ -70,13 +70,10 @@ static int has_named(const struct listing *l, size_t first, size_t end, const ch
 	return 0;
 }
 
-/* A marker; NULL: none. Nodes but the first may have one that was restored and that nobody writes there: it
- * says nothing of what this launch writes. */
-static const struct listing_item *find_marker(const struct listing *l, size_t first, size_t end,
-                                              const char *name, const struct keep_moment *at)
+/* Nodes but the first may have a marker that was restored and that nobody writes there: it says nothing of
+ * what this launch writes. */
+static const struct listing_item *of_launch(const struct listing_item *it, const struct keep_moment *at)
 {
-	const struct listing_item *it = find_in(l, first, end, name);
-
 	return it && !at->first_node && it->mtime_ns / 1000 < at->from_us ? NULL : it;
 }
 
@@ -164,11 +161,10 @@ static int has_dcp(const struct listing *l, size_t first, size_t end)
 
 /* The metadata that covers a part: of the whole, or of its rank (__R_K.distcp has __R.metadata). */
 static const struct listing_item *metadata_of(const struct listing *l, size_t first, size_t end,
-                                              const char *part)
+                                              const struct listing_item *all, const char *part)
 {
-	const struct listing_item *all = find_in(l, first, end, ".metadata");
 	size_t n = begins_with(part, "__") ? strspn(part + 2, "0123456789") : 0;
-	cleanup_free char *own = n ? xasprintf("%.*s.metadata", (int)(n + 2), part) : NULL;
+	cleanup_free char *own = n && !all ? xasprintf("%.*s.metadata", (int)(n + 2), part) : NULL;
 
 	return all || !own ? all : find_in(l, first, end, own);
 }
@@ -184,7 +180,7 @@ static enum mark judge_dcp(const struct listing *l, size_t first, size_t end, co
 
 		if (it->type != 'f' || !is_part(name_of(it)))
 			continue;
-		meta = metadata_of(l, first, end, name_of(it));
+		meta = metadata_of(l, first, end, all, name_of(it));
 		if (!meta && elsewhere)
 			return MARK_QUIET;
 		if (!meta || meta->size == 0 || meta->mtime_ns < it->mtime_ns)
@@ -209,10 +205,10 @@ static int has_deepspeed(const struct listing *l, size_t first, size_t end)
 }
 
 /* `latest` may name a later one by now. */
-static enum mark judge_tag(const struct listing *l, size_t first, size_t end, const char *tag, int64_t step,
+static enum mark judge_tag(const struct listing_item *newest, const char *tag, int64_t step,
                            const struct keep_moment *at)
 {
-	const struct listing_item *marker = find_marker(l, first, end, "latest", at);
+	const struct listing_item *marker = of_launch(newest, at);
 	cleanup_free char *latest = marker_text(marker);
 
 	if (!latest)
@@ -224,25 +220,29 @@ static enum mark judge_tag(const struct listing *l, size_t first, size_t end, co
 
 /* ---- what is inside of a folder ----------------------------------------------------------------------- */
 
+/* What is in a folder, from first to end. */
+static enum mark judge_inside(const struct listing *l, size_t first, size_t end, const struct keep_moment *at)
+{
+	const struct listing_item *latest = find_in(l, first, end, "latest");
+	enum mark m = MARK_WHOLE;
+
+	for (size_t i = first; i < end && m == MARK_WHOLE; i = listing_after(l, i)) {
+		const char *name = name_of(&l->items[i]);
+
+		if (l->items[i].type == 'd' && number_after(name, "global_step") >= 0)
+			m = judge_tag(latest, name, number_after(name, "global_step"), at);
+	}
+	return m == MARK_WHOLE && has_dcp(l, first, end) ? judge_dcp(l, first, end, at) : m;
+}
+
 /* A nested format has to be complete, too: the least of its marks. */
 static enum mark judge_nested(const struct listing *l, size_t i, const struct keep_moment *at)
 {
 	enum mark least = MARK_WHOLE;
 
 	for (size_t k = i, end = listing_after(l, i); k < end; k++) {
-		size_t behind = l->items[k].type == 'd' ? listing_after(l, k) : 0;
-		enum mark m = MARK_WHOLE;
+		enum mark m = l->items[k].type == 'd' ? judge_inside(l, k + 1, listing_after(l, k), at) : MARK_WHOLE;
 
-		if (!behind)
-			continue;
-		for (size_t sub = k + 1; sub < behind && m == MARK_WHOLE; sub = listing_after(l, sub)) {
-			const char *name = name_of(&l->items[sub]);
-
-			if (l->items[sub].type == 'd' && number_after(name, "global_step") >= 0)
-				m = judge_tag(l, k + 1, behind, name, number_after(name, "global_step"), at);
-		}
-		if (m == MARK_WHOLE && has_dcp(l, k + 1, behind))
-			m = judge_dcp(l, k + 1, behind, at);
 		if (m < least)
 			least = m;
 	}
@@ -293,12 +293,12 @@ static enum mark judge_trainer(const struct listing *l, size_t i, const struct k
 
 /* ---- Megatron ---------------------------------------------------------------------------------------- */
 
-static enum mark judge_iteration(const struct listing *l, size_t i, size_t first, size_t end, int64_t step,
+static enum mark judge_iteration(const struct siblings *f, size_t i, int64_t step,
                                  const struct keep_moment *at)
 {
-	const struct listing_item *marker = find_marker(l, first, end, TRACKER, at);
+	const struct listing_item *marker = of_launch(f->tracker, at);
 	cleanup_free char *text = marker_text(marker);
-	enum mark nested = judge_nested(l, i, at);
+	enum mark nested = judge_nested(f->l, i, at);
 
 	if (nested < MARK_QUIET)
 		return nested;
@@ -344,9 +344,9 @@ static int holds_others(const struct listing *l, size_t i)
 
 static int64_t lightning_step(const char *name);
 
-static struct convention folder_of(const struct listing *l, size_t i, size_t first, size_t end,
-                                   const struct keep_moment *at)
+static struct convention folder_of(const struct siblings *f, size_t i, const struct keep_moment *at)
 {
+	const struct listing *l = f->l;
 	const char *name = name_of(&l->items[i]);
 	size_t behind = listing_after(l, i);
 	const struct listing_item *manifest = find_in(l, i + 1, behind, "hearth.json");
@@ -355,14 +355,14 @@ static struct convention folder_of(const struct listing *l, size_t i, size_t fir
 
 	if (manifest && manifest->type == 'f')
 		return hearth_of(l, i, manifest);
-	if (strcmp(name, "release") == 0 && find_in(l, first, end, TRACKER))
+	if (strcmp(name, "release") == 0 && f->tracker)
 		return (struct convention){.mark = MARK_NEVER, .step = -1};
 	step = number_after(name, "checkpoint-");
 	if (step >= 0 && (has_trainer(l, i + 1, behind) || has_parts_below(l, i)))
 		return by_table(judge_trainer(l, i, at), "hf_trainer", step);
 	step = number_after(name, "iter_");
 	if (step >= 0)
-		return by_table(judge_iteration(l, i, first, end, step, at), "megatron", step);
+		return by_table(judge_iteration(f, i, step, at), "megatron", step);
 	if (ends_with(name, ".ckpt")) {
 		enum mark nested = judge_nested(l, i, at);
 
@@ -370,7 +370,7 @@ static struct convention folder_of(const struct listing *l, size_t i, size_t fir
 	}
 	step = number_after(name, "global_step");
 	if (step >= 0 || has_deepspeed(l, i + 1, behind))
-		return by_table(judge_tag(l, first, end, name, step, at), "deepspeed", step);
+		return by_table(judge_tag(f->latest, name, step, at), "deepspeed", step);
 	if (has_dcp(l, i + 1, behind))
 		return by_name(judge_dcp(l, i + 1, behind, at), "dcp", name);
 	if (holds_others(l, i))
@@ -407,25 +407,93 @@ static int64_t lightning_step(const char *name)
 	return steps_last_number(name, n);
 }
 
-/* last.ckpt is written after the file of its step, with the same content. */
-static int64_t last_step(const struct listing *l, size_t i, size_t first, size_t end)
+/* ---- the entries of one folder ------------------------------------------------------------------------- */
+
+static int by_size(const void *a, const void *b)
 {
-	const struct listing_item *last = &l->items[i], *twin = NULL;
-	const uint64_t near_ns = 2000000000u;
+	const struct listing_item *x = *(const struct listing_item *const *)a,
+	                          *y = *(const struct listing_item *const *)b;
 
-	for (size_t k = first; k < end; k = listing_after(l, k)) {
-		const struct listing_item *it = &l->items[k];
+	if (x->size != y->size)
+		return x->size < y->size ? -1 : 1;
+	return x->mtime_ns < y->mtime_ns ? -1 : x->mtime_ns > y->mtime_ns;
+}
 
-		if (k == i || it->type != 'f' || !ends_with(name_of(it), ".ckpt") || it->size != last->size ||
-		    lightning_step(name_of(it)) < 0)
-			continue;
-		if (it->inode == last->inode)
-			return lightning_step(name_of(it));
-		if (it->mtime_ns <= last->mtime_ns && last->mtime_ns - it->mtime_ns < near_ns &&
-		    (!twin || it->mtime_ns > twin->mtime_ns))
-			twin = it;
+static int by_inode(const void *a, const void *b)
+{
+	const struct listing_item *x = *(const struct listing_item *const *)a,
+	                          *y = *(const struct listing_item *const *)b;
+
+	return x->inode < y->inode ? -1 : x->inode > y->inode;
+}
+
+static void add_step(struct siblings *f, const struct listing_item *it)
+{
+	if (it->type != 'f' || !ends_with(name_of(it), ".ckpt") || lightning_step(name_of(it)) < 0)
+		return;
+	if (f->n_steps % 64 == 0) {
+		f->steps = xreallocarray(f->steps, f->n_steps + 64, sizeof(*f->steps));
+		f->inodes = xreallocarray(f->inodes, f->n_steps + 64, sizeof(*f->inodes));
 	}
-	return twin ? lightning_step(name_of(twin)) : -1;
+	f->steps[f->n_steps] = it;
+	f->inodes[f->n_steps++] = it;
+}
+
+void siblings_init(struct siblings *f, const struct listing *l, size_t first, size_t end)
+{
+	*f = (struct siblings){.l = l, .first = first, .end = end};
+	for (size_t i = first; i < end; i = listing_after(l, i)) {
+		const struct listing_item *it = &l->items[i];
+
+		if (strcmp(name_of(it), "latest") == 0)
+			f->latest = it;
+		else if (strcmp(name_of(it), TRACKER) == 0)
+			f->tracker = it;
+		else
+			add_step(f, it);
+	}
+	if (!f->n_steps)
+		return;
+	qsort(f->steps, f->n_steps, sizeof(*f->steps), by_size);
+	qsort(f->inodes, f->n_steps, sizeof(*f->inodes), by_inode);
+}
+
+void siblings_fini(struct siblings *f)
+{
+	free(f->steps);
+	free(f->inodes);
+}
+
+/* The number of those in a sorted list that are not greater than it. */
+static size_t count_until(const struct listing_item *const *v, size_t n, const struct listing_item *it,
+                          int (*compare)(const void *a, const void *b))
+{
+	size_t lo = 0, hi = n;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (compare(&v[mid], &it) > 0)
+			hi = mid;
+		else
+			lo = mid + 1;
+	}
+	return lo;
+}
+
+/* last.ckpt is written after the file of its step, with the same content. */
+static int64_t last_step(const struct siblings *f, size_t i)
+{
+	const struct listing_item *last = &f->l->items[i];
+	const uint64_t near_ns = 2000000000u;
+	size_t k = count_until(f->inodes, f->n_steps, last, by_inode);
+
+	if (k && f->inodes[k - 1]->inode == last->inode && f->inodes[k - 1]->size == last->size)
+		return lightning_step(name_of(f->inodes[k - 1]));
+	k = count_until(f->steps, f->n_steps, last, by_size);
+	if (k && f->steps[k - 1]->size == last->size && last->mtime_ns - f->steps[k - 1]->mtime_ns < near_ns)
+		return lightning_step(name_of(f->steps[k - 1]));
+	return -1;
 }
 
 /* Texts that belong to a run rather than to a checkpoint, and markers. */
@@ -449,9 +517,9 @@ static int is_beside(const char *name)
 	return 0;
 }
 
-static struct convention file_of(const struct listing *l, size_t i, size_t first, size_t end)
+static struct convention file_of(const struct siblings *f, size_t i)
 {
-	const struct listing_item *it = &l->items[i];
+	const struct listing_item *it = &f->l->items[i];
 	cleanup_free char *ranks = listing_rank_name(name_of(it));
 	const char *name = ranks ? ranks : name_of(it); /* the number of a rank does not count */
 	struct convention c;
@@ -462,7 +530,7 @@ static struct convention file_of(const struct listing *l, size_t i, size_t first
 	    (strchr(name, '=') || begins_with(name, "last.") || begins_with(name, "last-"))) {
 		c = by_table(MARK_QUIET, "lightning", lightning_step(name));
 		if (c.step < 0 && begins_with(name, "last"))
-			c.step = last_step(l, i, first, end);
+			c.step = last_step(f, i);
 		c.linkable = strstr(name, "step=") != NULL;
 		return c;
 	}
@@ -479,17 +547,16 @@ static struct convention file_of(const struct listing *l, size_t i, size_t first
 	return c;
 }
 
-struct convention convention_of(const struct listing *l, size_t i, size_t first, size_t end,
-                                const struct keep_moment *at)
+struct convention convention_of(const struct siblings *f, size_t i, const struct keep_moment *at)
 {
-	const struct listing_item *it = &l->items[i];
+	const struct listing_item *it = &f->l->items[i];
 	const char *name = name_of(it);
 
 	if (steps_is_unfinished(name, strlen(name)))
 		return (struct convention){.mark = MARK_NONE, .step = -1};
 	if (it->type == 'd')
-		return folder_of(l, i, first, end, at);
+		return folder_of(f, i, at);
 	if (it->type == 'f')
-		return file_of(l, i, first, end);
+		return file_of(f, i);
 	return (struct convention){.mark = MARK_NONE, .step = -1};
 }

@@ -25,9 +25,21 @@ struct convention {
 	int linkable;       /* its name has the step: it is not written again */
 };
 
-/* Item i among the entries of one folder, from first to end. */
-struct convention convention_of(const struct listing *l, size_t i, size_t first, size_t end,
-                                const struct keep_moment *at);
+/* The entries of one folder, from first to end, and what an entry is compared with: so that no entry walks
+ * all others. */
+struct siblings {
+	const struct listing *l;
+	size_t first, end;
+	const struct listing_item *latest, *tracker; /* markers; NULL none */
+	const struct listing_item **steps;           /* Lightning's files with a step, by size and time */
+	const struct listing_item **inodes;          /* the same, by inode */
+	size_t n_steps;
+};
+void siblings_init(struct siblings *f, const struct listing *l, size_t first, size_t end);
+void siblings_fini(struct siblings *f);
+
+/* Item i among the entries of one folder. */
+struct convention convention_of(const struct siblings *f, size_t i, const struct keep_moment *at);
 
 int convention_is_deepspeed(const char *name); /* a file with a part of such a checkpoint */
 

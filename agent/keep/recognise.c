@@ -117,8 +117,10 @@ static void remember_before(struct keep_memory *m, const char *name)
 
 static struct keep_seen *find_seen(struct keep_memory *m, const char *name)
 {
+	uint64_t hash = hash_of(name, 1);
+
 	for (size_t i = 0; i < m->n; i++)
-		if (strcmp(m->seen[i].name, name) == 0)
+		if (m->seen[i].hash == hash && strcmp(m->seen[i].name, name) == 0)
 			return &m->seen[i];
 	return NULL;
 }
@@ -148,7 +150,8 @@ static struct keep_seen *add_seen(struct keep_memory *m, const char *name)
 	}
 	s = m->n < KEEP_NAMES ? &m->seen[m->n++] : evict_seen(m);
 	if (s)
-		*s = (struct keep_seen){.name = xstrdup(name), .times = was_named(m, hash_of(name, 1)) ? 1 : 0};
+		*s = (struct keep_seen){
+		    .name = xstrdup(name), .hash = hash_of(name, 1), .times = was_named(m, hash_of(name, 1)) ? 1 : 0};
 	return s;
 }
 
@@ -467,8 +470,24 @@ static uint32_t *ranks_before(struct keep_memory *m, const char *path)
 struct ranks {
 	char **names;    /* of item first + k; NULL none */
 	uint8_t *looked; /* it was looked at with others of its name */
-	size_t first, end;
+	size_t *order;   /* the items with names, sorted by them */
+	size_t n, first, end;
 };
+
+static size_t first_of_name(const struct ranks *r, const char *name)
+{
+	size_t lo = 0, hi = r->n;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (strcmp(r->names[r->order[mid] - r->first], name) < 0)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
 
 /* All entries of the rank name of item i. */
 static void look_ranks(struct finder *f, struct ranks *r, size_t i, const struct convention *c)
@@ -485,11 +504,12 @@ static void look_ranks(struct finder *f, struct ranks *r, size_t i, const struct
 	uint64_t print = 0;
 	uint32_t n = 0, *before = ranks_before(f->m, whole);
 
-	for (size_t k = r->first; k < r->end; k = listing_after(f->l, k)) {
+	for (size_t o = first_of_name(r, name); o < r->n; o++) {
+		size_t k = r->order[o];
 		struct shape own;
 
-		if (!r->names[k - r->first] || strcmp(r->names[k - r->first], name) != 0)
-			continue;
+		if (strcmp(r->names[k - r->first], name) != 0)
+			break;
 		own = shape_of(f->l, k);
 		add_shape(&s, &own);
 		print += listing_part_print(f->l, k);
@@ -511,10 +531,20 @@ static int lacks_manifest(const struct finder *f, size_t i, const struct convent
 	return f->m->manifests && f->l->items[i].type == 'd' && strcmp(c->format, "plain") == 0;
 }
 
+static int by_rank_name(const void *a, const void *b, void *arg)
+{
+	const struct ranks *r = arg;
+	size_t x = *(const size_t *)a, y = *(const size_t *)b;
+	int order = strcmp(r->names[x - r->first], r->names[y - r->first]);
+
+	return order ? order : x < y ? -1 : x > y;
+}
+
 static struct ranks find_ranks(const struct finder *f, size_t first, size_t end)
 {
 	struct ranks r = {.names = xcalloc(end - first + 1, sizeof(*r.names)),
 	                  .looked = xcalloc(end - first + 1, sizeof(*r.looked)),
+	                  .order = xcalloc(end - first + 1, sizeof(*r.order)),
 	                  .first = first,
 	                  .end = end};
 
@@ -523,16 +553,30 @@ static struct ranks find_ranks(const struct finder *f, size_t first, size_t end)
 
 		if (f->l->items[i].type == 'f' || f->l->items[i].type == 'd')
 			r.names[i - first] = listing_rank_name(slash ? slash + 1 : f->l->items[i].path);
+		if (r.names[i - first])
+			r.order[r.n++] = i;
 	}
+	qsort_r(r.order, r.n, sizeof(*r.order), by_rank_name, &r);
 	return r;
+}
+
+static void free_ranks(struct ranks *r)
+{
+	for (size_t k = 0; k < r->end - r->first; k++)
+		free(r->names[k]);
+	free(r->names);
+	free(r->looked);
+	free(r->order);
 }
 
 static void look_folder(struct finder *f, size_t first, size_t end, int depth)
 {
 	struct ranks r = find_ranks(f, first, end);
+	struct siblings all;
 
+	siblings_init(&all, f->l, first, end);
 	for (size_t i = first; i < end; i = listing_after(f->l, i)) {
-		struct convention c = convention_of(f->l, i, first, end, f->at);
+		struct convention c = convention_of(&all, i, f->at);
 
 		if (r.looked[i - first] || (c.mark > MARK_INSIDE && lacks_manifest(f, i, &c)))
 			continue;
@@ -543,10 +587,8 @@ static void look_folder(struct finder *f, size_t first, size_t end, int depth)
 		else if (c.mark > MARK_INSIDE)
 			look_entry(f, i, &c);
 	}
-	for (size_t k = 0; k < end - first; k++)
-		free(r.names[k]);
-	free(r.names);
-	free(r.looked);
+	siblings_fini(&all);
+	free_ranks(&r);
 }
 
 size_t recognise(struct keep_memory *m, const struct listing *l, const struct keep_moment *at,

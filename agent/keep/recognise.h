@@ -57,6 +57,7 @@ struct keep_moment {
 
 struct keep_seen {
 	char *name;
+	uint64_t hash;      /* of the name */
 	uint64_t print;     /* of its files */
 	uint64_t since_us;  /* this print was first seen */
 	uint64_t closed_us; /* first seen closed with this print; 0 it was open */
