@@ -209,6 +209,23 @@ static void on_post(struct workers *ws, struct msg *m)
 
 static void start_waiting(struct workers *ws);
 
+/* A task may be cancelled because what the call is about is gone; its thread waits for no answer then. */
+static void start_call(struct worker_call *c)
+{
+	struct workers *ws = c->ws;
+	int last;
+
+	if (!c->w->cancelled) {
+		c->start(c, c->data);
+		return;
+	}
+	pthread_mutex_lock(&ws->lock);
+	last = unref_call(c);
+	pthread_mutex_unlock(&ws->lock);
+	if (last)
+		call_free(c);
+}
+
 static void on_msg(void *p, void *arg)
 {
 	struct workers *ws = arg;
@@ -220,7 +237,7 @@ static void on_msg(void *p, void *arg)
 		on_post(ws, m);
 		break;
 	case MSG_CALL:
-		m->call->start(m->call, m->call->data);
+		start_call(m->call);
 		break;
 	case MSG_END:
 		/* done may start other tasks or cancel them, but this one is over: its handle is void. */

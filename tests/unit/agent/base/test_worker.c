@@ -3,6 +3,7 @@
 
 #include <glob.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -29,6 +30,7 @@ struct job {
 	int posts, in_order, done, released;
 	int call_rc, answer;
 	struct err e;
+	int asking;  /* the thread is about to call */
 	int started; /* calls that reached the loop */
 	struct worker_call *held;
 	int hold; /* the loop keeps the call */
@@ -111,8 +113,33 @@ static void run_call(struct worker *w, void *arg)
 	struct job *j = arg;
 	struct ask a = {.j = j, .question = 21};
 
+	__atomic_store_n(&j->asking, 1, __ATOMIC_RELEASE);
 	j->call_rc = worker_call(w, start_call, xmemdup(&a, sizeof(a)), drop, take, &j->answer,
 	                         j->hold == 2 ? 20 : 60000, &j->e);
+}
+
+/* The loop hears of the call after the cancel: what it would ask may be gone. */
+static void test_late_calls(void)
+{
+	struct workers *ws = workers_create(loop);
+	struct job jobs[200] = {0};
+	int started = 0, failed = 0;
+
+	for (int i = 0; i < 200; i++) {
+		struct job *j = &jobs[i];
+		struct worker *w = worker_start(
+		    ws, &(struct worker_task){.run = run_call, .done = done, .release = release}, j, NULL);
+
+		while (!__atomic_load_n(&j->asking, __ATOMIC_ACQUIRE))
+			sched_yield();
+		worker_cancel(w);
+		run_until(&j->released);
+		started += j->started;
+		failed += j->call_rc < 0;
+	}
+	is_int(started, 0, "a call of a task that was cancelled is not answered");
+	is_int(failed, 200, "and fails");
+	workers_destroy(ws, 1000);
 }
 
 static void test_calls(void)
@@ -418,6 +445,7 @@ int main(void)
 	loop = loop_create();
 	test_posts();
 	test_calls();
+	test_late_calls();
 	test_cancel();
 	test_bound();
 	test_pool_queue();
