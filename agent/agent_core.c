@@ -17,6 +17,7 @@
 #include "agent/launch/launch_steps.h"
 #include "agent/launch/launches.h"
 #include "agent/machine/net.h"
+#include "agent/pool/pools.h"
 #include "common/base/hash.h"
 #include "common/base/log.h"
 #include "common/os/fsutil.h"
@@ -147,6 +148,7 @@ static int open_parts(struct agent *a, struct err *e)
 	h->link = data_link_create(&a->env, a->identity.ca_pem, a->identity.cert_path, a->identity.key_path);
 	h->tailer = tailer_create(&a->env, h->link);
 	h->trash = trash_create(&a->env);
+	h->pools = pools_create(&a->env, h->trash);
 	h->outbox = outbox_create(&outbox_ops, a);
 	h->sweeper = sweeper_create(a->env.loop, a->env.clock);
 	return agent_wire(a, e);
@@ -202,6 +204,7 @@ void agent_destroy(struct agent *a)
 	agent_unwire(a);
 	launch_info_forget();
 	sweeper_destroy(a->host.sweeper);
+	pools_destroy(a->host.pools);
 	trash_destroy(a->host.trash);
 	outbox_destroy(a->host.outbox);
 	if (a->host.tailer)

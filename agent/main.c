@@ -59,6 +59,7 @@ enum {
 	OPT_CKPT_RATE,
 	OPT_CKPT_STORE,
 	OPT_HELD_LIMIT,
+	OPT_WARM_CACHE,
 	OPT_LIBEXEC,
 	OPT_NO_NAMESPACES,
 	OPT_ALLOW_SETUID,
@@ -102,6 +103,8 @@ static const struct {
      "greatest checkpoint that is copied to hearthd's store; 0: none is (default: 64GiB)", OPT_CKPT_STORE},
     {"held-limit", "SIZE", "greatest size of held checkpoints on this node (default: a quarter of the disk)",
      OPT_HELD_LIMIT},
+    {"warm-cache", "SIZE", "greatest cache folder of one warm pool (default: a tenth of the disk)",
+     OPT_WARM_CACHE},
     {"libexec", "DIR", "folder of hearth-shim, hearth-files and the other small programs", OPT_LIBEXEC},
     {"no-namespaces", NULL, "give jobs the host's /tmp and /dev/shm, and no /opt/ml", OPT_NO_NAMESPACES},
     {"allow-setuid", NULL, "let set-uid programs give rights to processes of jobs", OPT_ALLOW_SETUID},
@@ -276,6 +279,8 @@ static int set_option(struct arguments *a, int id, const char *name, const char 
 		return str_parse_size(v, &c->store_limit, &e) < 0 ? bad_value(name, v, e.text) : 0;
 	case OPT_HELD_LIMIT:
 		return str_parse_size(v, &c->held_limit, &e) < 0 ? bad_value(name, v, e.text) : 0;
+	case OPT_WARM_CACHE:
+		return str_parse_size(v, &c->warm_cache_limit, &e) < 0 ? bad_value(name, v, e.text) : 0;
 	case OPT_LIBEXEC:
 		set_str(&c->libexec_dir, v);
 		return 0;

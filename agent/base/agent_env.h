@@ -38,8 +38,9 @@ struct agent_config {
 	int alone;                /* only ends its launches, without controller and neighbours (agent/endall.h) */
 	uint64_t checkpoint_rate; /* bytes a second of each copy of a checkpoint; 0 = no limit */
 	uint64_t held_limit;      /* bytes of held checkpoints on this node; 0 = a quarter of the disk */
-	uint64_t store_limit;     /* bytes of one checkpoint in hearthd's store; 0 = no copies there */
-	uint64_t log_max_bytes;   /* per stream on this node; 0 = 1 GiB */
+	uint64_t warm_cache_limit; /* bytes of the cache folder of one warm pool; 0 = a tenth of the disk */
+	uint64_t store_limit;      /* bytes of one checkpoint in hearthd's store; 0 = no copies there */
+	uint64_t log_max_bytes;    /* per stream on this node; 0 = 1 GiB */
 };
 
 struct agent_env { /* shared by all parts of the agent */

@@ -230,6 +230,7 @@ static void env_hearth(const struct env_in *in, struct strv *out)
 	put_path(in, out, "HEARTH_CHECKPOINT_DIR", "checkpoints");
 	put_path(in, out, "HEARTH_TENSORBOARD_DIR", "output/tensorboard");
 	put_path(in, out, "HEARTH_WARM_CACHE", "sagemaker/warmpoolcache");
+	put_path(in, out, "SAGEMAKER_MANAGED_WARMPOOL_CACHE_DIRECTORY", "sagemaker/warmpoolcache");
 	put_path(in, out, "HEARTH_HOSTFILE", "input/config/hostfile");
 	if (in->resume_dir)
 		put_variable(in, out, "HEARTH_RESUME_FROM", in->resume_dir);

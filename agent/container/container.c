@@ -41,9 +41,10 @@ struct container {
 	struct mounts *starting;
 	struct loop_timer *later; /* calls ready; NULL: done, or it never will */
 	struct err why;           /* no namespaces */
-	struct limits *limits;
+	struct limits *limits, *cache_limits;
 	uint64_t memory_bytes, disk_bytes;
-	char *name, *work;
+	char *name, *work, *cache;
+	uint64_t cache_bytes;
 	struct strv notes;
 	int half; /* taken over while it was being made: only to be destroyed */
 	int oom;  /* seen by watching */
@@ -270,6 +271,33 @@ static void limit_passed(const char *text, int oom, void *arg)
 	c->ops->limit(text, oom, c->arg);
 }
 
+static void cache_passed(const char *text, int oom, void *arg)
+{
+	struct container *c = arg;
+
+	(void)oom;
+	c->ops->cache_limit(text, c->arg);
+}
+
+static void watch_cache(struct container *c)
+{
+	const struct limits_params l = {.loop = c->env->loop,
+	                                .token = c->token,
+	                                .cg = &c->cg,
+	                                .dir = c->cache,
+	                                .what = "limit of the warm cache passed",
+	                                .disk_bytes = c->cache_bytes,
+	                                .on_limit = cache_passed,
+	                                .arg = c};
+	struct err e = {0};
+
+	if (!c->cache || !c->cache_bytes || !c->ops)
+		return;
+	c->cache_limits = limits_start(&l, &e);
+	if (!c->cache_limits)
+		log_warn("event=limits_not_watched launch=%s reason=\"%s\"", c->name, e.text);
+}
+
 static void watch_limits(struct container *c)
 {
 	struct limits_params l = {.loop = c->env->loop,
@@ -281,6 +309,7 @@ static void watch_limits(struct container *c)
 	                          .arg = c};
 	struct err e = {0};
 
+	watch_cache(c);
 	if (!c->cg.memory_limited)
 		l.memory_bytes = c->memory_bytes;
 	if (!c->ops)
@@ -300,6 +329,8 @@ static struct container *container_new(struct agent_env *env, const struct conta
 	c->record = xasprintf("%s/container", p->paths->run);
 	c->name = xstrdup(p->name);
 	c->work = xstrdup(p->paths->work);
+	c->cache = xstrdup(p->cache);
+	c->cache_bytes = p->cache_bytes;
 	c->memory_bytes = p->memory_bytes;
 	c->disk_bytes = p->disk_bytes;
 	c->ops = ops;
@@ -454,12 +485,14 @@ void container_forget(struct container *c)
 	if (!c)
 		return;
 	limits_stop(c->limits);
+	limits_stop(c->cache_limits);
 	mounts_leave(c->starting); /* the next agent finds it by its mark */
 	loop_timer_destroy(c->later);
 	cgroup_fini(&c->cg);
 	strv_fini(&c->notes);
 	free(c->name);
 	free(c->work);
+	free(c->cache);
 	free(c->token);
 	free(c->record);
 	free(c);
@@ -473,7 +506,8 @@ void container_destroy(struct container *c)
 	if (!c)
 		return;
 	limits_stop(c->limits);
-	c->limits = NULL;
+	limits_stop(c->cache_limits);
+	c->limits = c->cache_limits = NULL;
 	if (c->starting)
 		mounts_cancel(c->starting);
 	else if (c->holder.pid)

@@ -21,6 +21,8 @@ struct container_params {
 	const struct launch_paths *paths;
 	const struct launch_user *user;
 	uint64_t memory_bytes, disk_bytes; /* 0 none */
+	const char *cache;                 /* folder of its warm pool; NULL none */
+	uint64_t cache_bytes;              /* its limit, 0 none */
 	const uint32_t *cpus;              /* real CPU numbers; NULL none */
 	uint32_t n_cpus;
 	double cpu_quota; /* CPUs; 0 none */
@@ -31,6 +33,8 @@ struct container_ops {
 	/* The launch has passed its disk limit, or its memory limit without a cgroup: text says which. The caller
 	 * runs the kill ladder. */
 	void (*limit)(const char *text, int oom, void *arg);
+	/* Its cache folder has passed its limit, likewise. */
+	void (*cache_limit)(const char *text, void *arg);
 	/* The container is complete: rc 0; or it failed: rc -1 and why, and it can only be destroyed. Called once
 	 * after container_create, by the loop.
 	 */

@@ -28,6 +28,7 @@
 struct watch { /* the thread's */
 	struct cgroup cg;
 	char *token, *dir;
+	const char *what;
 	uint64_t memory_bytes, disk_bytes;
 	uint32_t period_ms;
 	uint64_t next_disk_us, last_disk_us, last_used;
@@ -223,7 +224,7 @@ static void run_watch(struct worker *w, void *arg)
 		pause_ms = took * SHARE / 1000 > wa->period_ms ? took * SHARE / 1000 : wa->period_ms;
 		pause_ms = pause_ms > 60000 ? 60000 : pause_ms;
 		if (check_disk(wa, &used)) {
-			post_limit(w, "disk limit passed", used, wa->disk_bytes, 0);
+			post_limit(w, wa->what, used, wa->disk_bytes, 0);
 			return;
 		}
 	}
@@ -251,6 +252,7 @@ struct limits *limits_start(const struct limits_params *p, struct err *e)
 	w = xcalloc(1, sizeof(*w));
 	*w = (struct watch){.token = xstrdup(p->token),
 	                    .dir = xstrdup(p->dir),
+	                    .what = p->what ? p->what : "disk limit passed",
 	                    .memory_bytes = p->memory_bytes,
 	                    .disk_bytes = p->disk_bytes,
 	                    .period_ms = p->period_ms ? p->period_ms : PERIOD_MS,

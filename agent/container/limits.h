@@ -17,6 +17,7 @@ struct limits_params {
 	const char *token; /* of the launch: its processes when there is no cgroup */
 	const struct cgroup *cg;
 	const char *dir;                   /* whose bytes count */
+	const char *what;                  /* a literal that begins the text; NULL: "disk limit passed" */
 	uint64_t memory_bytes, disk_bytes; /* 0: not watched */
 	uint32_t period_ms;                /* 0 = 500 */
 	void (*on_limit)(const char *text, int oom, void *arg);

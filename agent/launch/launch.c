@@ -14,6 +14,7 @@
 #include "agent/keep/keeper.h"
 #include "agent/launch/launch_steps.h"
 #include "agent/link/outbox.h"
+#include "agent/pool/pools.h"
 #include "common/base/hash.h"
 #include "common/base/log.h"
 #include "common/base/strutil.h"
@@ -64,6 +65,7 @@ void launch_free(struct launch *l)
 	if (l->upload)
 		upload_cancel(l->upload);
 	keeper_destroy(l->keeper);
+	pools_leave(l->pool);
 	if (l->packages)
 		packages_cancel(l->packages);
 	if (l->removing)

@@ -32,6 +32,7 @@
 
 struct keeper;
 struct lproc;
+struct pool_folder;
 struct sweep_ask;
 
 struct lphase {
@@ -67,6 +68,7 @@ struct launch {
 	char *venv_bin;      /* NULL none */
 	struct container *container;
 	struct upload *upload;
+	struct pool_folder *pool;  /* of its warm pool, or of its own; NULL none */
 	struct packages *packages; /* being asked for */
 	struct keeper *keeper;     /* of its checkpoints; NULL before the start */
 	struct lproc *procs;

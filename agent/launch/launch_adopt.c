@@ -28,6 +28,7 @@
 #include "agent/launch/launches.h"
 #include "agent/launch/shimlink.h"
 #include "agent/launch/unreadable_launch.h"
+#include "agent/pool/pools.h"
 #include "common/base/log.h"
 #include "common/os/fsutil.h"
 #include "common/os/proc.h"
@@ -388,6 +389,10 @@ struct launch *launch_adopt(struct launch_host *host, const char *key, const cha
 		l->state = LAUNCH_PREPARING;
 		same_boot = 1;
 	}
+	if (host->pools)
+		l->pool = pools_take(host->pools, plan->m, NULL, e);
+	if (l->state == LAUNCH_CLEANED)
+		pools_quiet(l->pool);
 	if (same_boot)
 		correct_state(l);
 	if (same_boot && fenced && !launch_is_over(l))

@@ -18,6 +18,7 @@
 #include "agent/launch/launch_steps.h"
 #include "agent/launch/shimlink.h"
 #include "agent/link/outbox.h"
+#include "agent/pool/pools.h"
 #include "common/base/log.h"
 #include "common/os/fsutil.h"
 
@@ -380,6 +381,7 @@ static void on_cleaned(struct launch *l)
 	launch_arm(l, 0, NULL);
 	l->removing = 0;
 	l->state = LAUNCH_CLEANED;
+	pools_quiet(l->pool);
 	launch_save(l, NULL);
 	log_info("event=launch job=%" PRIu64 " attempt=%u state=cleaned", l->job, l->attempt);
 	launch_report(l);

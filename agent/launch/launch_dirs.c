@@ -13,13 +13,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "agent/launch/launch_steps.h"
+#include "agent/pool/pools.h"
 #include "common/base/hash.h"
 #include "common/os/fsutil.h"
 
-#define AT_ONCE 4 /* folders in a turn of the loop */
+#define AT_ONCE    4 /* folders in a turn of the loop */
+#define WARM_CACHE "ml/sagemaker/warmpoolcache"
 
 enum whose { AGENTS, JOBS, LATER }; /* LATER: the agent's until staging hands it over */
 
@@ -40,7 +44,7 @@ static const struct {
     {"ml/output/tensorboard", 0755, JOBS},
     {"ml/checkpoints", 0755, JOBS},
     {"ml/sagemaker", 0755, JOBS},
-    {"ml/sagemaker/warmpoolcache", 0755, JOBS},
+    {WARM_CACHE, 0700, JOBS},
     {"tmp", 0700, JOBS},
     {"shm", 0700, JOBS},
     {"logs", 0700, AGENTS},
@@ -97,17 +101,34 @@ static int begin_dirs(const struct launch *l, struct err *e)
 	return make_dir(l, orted_tmp, 0700, JOBS, e) < 0 ? -1 : make_dir(l, shm, 0700, JOBS, e);
 }
 
+/* A link, because the folder outlives the launch. Nobody else comes into ml yet, and only the job follows it.
+ */
+static int link_cache(const struct launch *l, const char *path, struct err *e)
+{
+	cleanup_free char *pool = pools_path(l->pool), *cache = xasprintf("%s/cache", pool);
+
+	if ((unlink(path) < 0 && errno != ENOENT) || symlink(cache, path) < 0)
+		return err_sys(e, errno, "%s", path);
+	return 0;
+}
+
+static int make_one(const struct launch *l, unsigned i, struct err *e)
+{
+	cleanup_free char *path = xasprintf("%s/%s", l->paths.work, dirs[i].path);
+
+	if (l->pool && strcmp(dirs[i].path, WARM_CACHE) == 0)
+		return link_cache(l, path, e);
+	return make_dir(l, path, dirs[i].mode, dirs[i].whose, e);
+}
+
 int launch_make_dirs(const struct launch *l, unsigned *at, struct err *e)
 {
 	const unsigned n = sizeof(dirs) / sizeof(dirs[0]);
 
 	if (*at == 0 && begin_dirs(l, e) < 0)
 		return -1;
-	for (unsigned i = 0; i < AT_ONCE && *at < n; i++, ++*at) {
-		cleanup_free char *path = xasprintf("%s/%s", l->paths.work, dirs[*at].path);
-
-		if (make_dir(l, path, dirs[*at].mode, dirs[*at].whose, e) < 0)
+	for (unsigned i = 0; i < AT_ONCE && *at < n; i++, ++*at)
+		if (make_one(l, *at, e) < 0)
 			return -1;
-	}
 	return *at < n;
 }

@@ -13,6 +13,7 @@
 #include "common/os/proc.h"
 
 struct env_ahead;
+struct pools;
 struct prefetch;
 struct removals;
 struct sweeper;
@@ -35,6 +36,7 @@ struct launch_host {
 	struct sweeper *sweeper;
 	struct prefetch *prefetch;   /* NULL: the agent is alone */
 	struct env_ahead *env_ahead; /* likewise */
+	struct pools *pools;         /* NULL: none are known */
 	/* The launch has ended or is forgotten: nobody answers its hearth-rsh any more. */
 	void (*launch_over)(uint64_t job, uint32_t attempt, void *arg);
 	void (*launches_changed)(void *arg); /* one came or was forgotten */

@@ -14,6 +14,7 @@
 #include "agent/command/env.h"
 #include "agent/launch/launch_steps.h"
 #include "agent/launch/shimlink.h"
+#include "agent/pool/pools.h"
 #include "common/base/fault.h"
 #include "common/base/log.h"
 #include "common/os/fsutil.h"
@@ -130,6 +131,7 @@ static struct stage_params stage_params_of(const struct launch *l)
 	                             .resume_digests = &m->resume_digests,
 	                             .resume_uris = &m->resume_uris,
 	                             .resume_step = m->resume_step,
+	                             .pool = l->pool,
 	                             .setup = l->setup};
 }
 
@@ -175,7 +177,17 @@ static void launch_paths_seen(struct launch *l)
 
 static void container_made(int rc, const struct err *why, void *arg);
 
-static const struct container_ops container_ops = {.limit = launch_limit, .ready = container_made};
+/* The folder would end the pool's next job at once: it goes, too. */
+static void cache_limit(const char *text, void *arg)
+{
+	struct launch *l = arg;
+
+	pools_spoil(l->pool);
+	launch_limit(text, 0, l);
+}
+
+static const struct container_ops container_ops = {
+    .limit = launch_limit, .cache_limit = cache_limit, .ready = container_made};
 
 int launch_container(struct launch *l, int adopt, struct err *e)
 {
@@ -186,7 +198,13 @@ int launch_container(struct launch *l, int adopt, struct err *e)
 	                             .user = &l->user,
 	                             .memory_bytes = m->memory_bytes,
 	                             .disk_bytes = m->disk_bytes};
+	cleanup_free char *pool = NULL, *cache = NULL;
 
+	if (l->pool) {
+		pool = pools_path(l->pool);
+		p.cache = cache = xasprintf("%s/cache", pool);
+		p.cache_bytes = pools_cache_limit(l->host->env);
+	}
 	choose_cpus(l);
 	p.cpus = l->cpus;
 	p.n_cpus = l->n_cpus;
@@ -403,6 +421,18 @@ static void make_dirs(struct launch *l)
 		launch_arm(l, 0, more ? make_dirs : write_config);
 }
 
+static void take_pool(struct launch *l)
+{
+	struct err e = {0};
+
+	if (!l->pool && l->host->pools)
+		l->pool = pools_take(l->host->pools, l->plan->m, &l->user, &e);
+	if (e.code)
+		launch_fail(l, e.code == ERR_NOSPACE ? RC_DISK : RC_AGENT, e.text);
+	else
+		make_dirs(l);
+}
+
 static uint32_t account_ms(const struct launch *l)
 {
 	return prepare_ms(l) < ACCOUNT_MS ? prepare_ms(l) : ACCOUNT_MS;
@@ -431,7 +461,7 @@ static void on_account(struct launch_user *u, const struct err *why, void *arg)
 	user_fini(&l->user);
 	l->user = *u;
 	l->dirs_made = 0;
-	make_dirs(l);
+	take_pool(l);
 }
 
 void launch_prepare(struct launch *l)

@@ -21,6 +21,7 @@
 #include "agent/launch/launch_steps.h"
 #include "agent/launch/unreadable_launch.h"
 #include "agent/link/outbox.h"
+#include "agent/pool/pools.h"
 #include "agent/stage/prefetch.h"
 #include "common/base/fault.h"
 #include "common/base/hash.h"
@@ -328,6 +329,12 @@ void launches_order(struct launches *t, uint16_t type, void *msg)
 	struct head h = head_of(type, msg);
 	struct launch *l;
 
+	if (type == WM_POOLS) {
+		if (t->host->pools)
+			pools_order(t->host->pools, msg);
+		wire_free(type, msg);
+		return;
+	}
 	if (type == WM_PREFETCH) {
 		prefetch_order(t->host->prefetch, msg);
 		env_ahead_order(t->host->env_ahead, msg);

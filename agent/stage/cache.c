@@ -260,7 +260,8 @@ static int list_fan(const char *name, void *arg)
 	return 0;
 }
 
-unsigned cache_evict_blobs(const char *blob_dir, uint64_t max_bytes)
+unsigned cache_evict_blobs(const char *blob_dir, uint64_t max_bytes, int (*used)(const char *path, void *arg),
+                           void *arg)
 {
 	struct lister l = {.dir = blob_dir};
 	unsigned n = 0;
@@ -269,7 +270,7 @@ unsigned cache_evict_blobs(const char *blob_dir, uint64_t max_bytes)
 	if (l.items.n > 1)
 		qsort(l.items.v, l.items.n, sizeof(*l.items.v), oldest_first);
 	for (size_t i = 0; i < l.items.n && l.items.sum > max_bytes; i++)
-		if (unlink(l.items.v[i].path) == 0) {
+		if (!(used && used(l.items.v[i].path, arg)) && unlink(l.items.v[i].path) == 0) {
 			l.items.sum -= l.items.v[i].bytes;
 			n++;
 		}

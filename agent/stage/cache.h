@@ -36,6 +36,7 @@ void cache_close(struct cache_entry *c);                /* an incomplete entry i
 unsigned cache_evict(const char *kind_dir, uint64_t max_bytes, int (*used)(const char *entry_dir, void *arg),
                      void *arg);
 /* The same for a folder of blobs (tree.h), by time of last change. */
-unsigned cache_evict_blobs(const char *blob_dir, uint64_t max_bytes);
+unsigned cache_evict_blobs(const char *blob_dir, uint64_t max_bytes, int (*used)(const char *path, void *arg),
+                           void *arg);
 
 #endif

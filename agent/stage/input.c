@@ -327,6 +327,7 @@ static int download(struct stage *s, const struct stage_input *in, struct cache_
 	char key[HASH_HEX_SIZE];
 
 	hash_hex(id, strlen(id), key);
+	strv_addf(&s->uses, "inputs/%s", key);
 	return cached_download(s, in, kind, key, c, e);
 }
 
@@ -358,6 +359,7 @@ static int bring_input(struct stage *s, const struct stage_input *in, const char
 			return err_set(e, ERR_UNAVAILABLE, "%s: hearthd has no stored files for this address", uri);
 		if (has_scheme(in->digest, "file://"))
 			return from_file(s, in, in->digest + 7, to, e);
+		strv_addf(&s->uses, "trees/%s", in->digest);
 		return stage_tree(s, in->digest, to, NULL, e);
 	}
 	if (has_scheme(uri, "file://"))

@@ -19,6 +19,8 @@
 #include <unistd.h>
 
 #include "agent/base/user.h"
+#include "agent/pool/pools.h"
+#include "agent/pool/uses.h"
 #include "agent/stage/fetch.h"
 #include "agent/stage/stage_int.h"
 #include "common/base/hash.h"
@@ -159,6 +161,7 @@ static int stage_bundle(struct stage *s)
 	if (!s->bundle)
 		return 0;
 	stage_phase(s, "bundle", 0);
+	strv_addf(&s->uses, "trees/%s", s->bundle);
 	if (stage_tree(s, s->bundle, "code", NULL, &e) == 0) {
 		stage_say(s, "source tree %.12s is in place", s->bundle);
 		return 0;
@@ -225,11 +228,24 @@ static int points_here(const char *name, void *arg)
 	return strcmp(target, entry_and_jobs[0]) == 0 ? -1 : 0;
 }
 
+struct holders { /* of entries that are not evicted */
+	const char *jobs;
+	const struct uses *uses; /* of warm pools; NULL: they count no longer */
+};
+
+static int pool_uses(const char *path, void *arg)
+{
+	const struct holders *h = arg;
+
+	return h->uses && uses_hold(h->uses, path);
+}
+
 static int venv_used(const char *entry_dir, void *arg)
 {
-	const char *both[] = {entry_dir, arg};
+	const struct holders *h = arg;
+	const char *both[] = {entry_dir, h->jobs};
 
-	return fs_each(arg, points_here, both, NULL) < 0;
+	return pool_uses(entry_dir, arg) || fs_each(h->jobs, points_here, both, NULL) < 0;
 }
 
 /* Looking through the caches takes a while where they are large, and many jobs may start at once. */
@@ -250,16 +266,23 @@ void stage_evict(struct stage *s)
 	cleanup_free char *cache = xasprintf("%s/cache", s->data_dir), *jobs = xasprintf("%s/jobs", s->data_dir);
 	cleanup_free char *blobs = xasprintf("%s/blobs", cache), *trees = xasprintf("%s/trees", cache);
 	cleanup_free char *inputs = xasprintf("%s/inputs", cache), *venvs = xasprintf("%s/venvs", cache);
+	struct holders h = {.jobs = jobs};
+	struct uses *uses = NULL;
 	uint64_t free_bytes, total;
 	unsigned n;
 
 	if (evicted_lately(cache) || fs_disk_free(s->data_dir, &free_bytes, &total, NULL) < 0)
 		return;
-	/* A tenth of the disk each, less when it is nearly full. */
+	/* A tenth of the disk each, less when it is nearly full: then warm pools are worth less than room. */
+	if (free_bytes >= total / 20) {
+		h.uses = uses = uses_load(s->data_dir);
+		uses_add_chunks(uses, blobs);
+	}
 	total = free_bytes < total / 20 ? total / 40 : total / 10;
 	total = total < CACHE_MIN ? CACHE_MIN : total;
-	n = cache_evict(trees, total, NULL, NULL) + cache_evict(inputs, total, NULL, NULL) +
-	    cache_evict(venvs, total, venv_used, jobs) + cache_evict_blobs(blobs, total);
+	n = cache_evict(trees, total, pool_uses, &h) + cache_evict(inputs, total, pool_uses, &h) +
+	    cache_evict(venvs, total, venv_used, &h) + cache_evict_blobs(blobs, total, pool_uses, &h);
+	uses_free(uses);
 	if (n)
 		log_info("event=cache_evicted entries=%u", n);
 }
@@ -343,6 +366,15 @@ static void say_fetched(struct stage *s)
 		          s->fetched ? str_size(s->fetched, size, sizeof(size)) : "nothing");
 }
 
+/* Also what an earlier job of the pool used, and this one does not, may be evicted from now on. */
+static void save_uses(struct stage *s)
+{
+	struct err e = {0};
+
+	if (s->pool_dir && uses_save(s->pool_dir, &s->uses, &e) < 0)
+		stage_say(s, "what the warm pool uses was not recorded: %s", e.text);
+}
+
 static void run_stage(struct worker *w, void *arg)
 {
 	struct stage *s = arg;
@@ -371,6 +403,8 @@ static void run_stage(struct worker *w, void *arg)
 		rc = stage_hand_over(s);
 	if (rc == 0 && s->requirements)
 		rc = stage_requirements(s);
+	if (rc == 0)
+		save_uses(s);
 	files_destroy(s->files);
 	s->files = NULL;
 	if (!worker_cancelled(w))
@@ -408,6 +442,8 @@ void stage_free(void *arg)
 	strv_fini(&s->pip_env);
 	strv_fini(&s->links);
 	strv_fini(&s->trees);
+	strv_fini(&s->uses);
+	free(s->pool_dir);
 	free(s->work);
 	free(s->ml);
 	free(s->data_dir);
@@ -479,6 +515,7 @@ static void copy_params(struct stage *s, const struct stage_params *p)
 	s->job = p->job;
 	s->attempt = p->attempt;
 	s->setup = p->setup;
+	s->pool_dir = p->pool ? pools_path(p->pool) : NULL;
 	s->work = xstrdup(p->paths->work);
 	s->ml = xstrdup(p->paths->ml);
 	s->ml_seen = xstrdup(p->paths->ml_seen);

@@ -16,6 +16,7 @@
 #include "common/spec/spec.h"
 #include <stdint.h>
 
+struct pool_folder;
 struct stage;
 struct stage_params {
 	uint64_t job, epoch;
@@ -34,6 +35,7 @@ struct stage_params {
 	struct nodelog *setup; /* gets progress and pip's output; NULL none */
 	int ahead; /* no launch yet: outputs are not tried, and inputs come into the cache only, where it can know
 	              them; at low priority, and a tenth of the disk stays free */
+	const struct pool_folder *pool; /* what it uses of the caches is that pool's; NULL none */
 };
 struct stage_result {
 	int rc; /* 0, or -1 with class and text */

@@ -57,6 +57,8 @@ struct stage {
 	uint64_t limit, bytes; /* disk_bytes, 0 none; staged so far */
 	int ahead;             /* no launch: it fills the caches for one that may come (prefetch.c) */
 	uint64_t fetched;      /* thread: bytes that came from hearthd */
+	char *pool_dir;        /* of its warm pool; NULL none */
+	struct strv uses;      /* thread: entries of the caches, for uses.h */
 	struct strv trees;     /* of one that is ahead */
 	/* thread */
 	char phase[96];

@@ -20,6 +20,7 @@
 #include <sys/stat.h>
 
 #include "agent/base/capture.h"
+#include "agent/pool/uses.h"
 #include "agent/stage/stage_int.h"
 #include "common/base/hash.h"
 #include "common/os/fsutil.h"
@@ -113,6 +114,10 @@ int venv_use(struct stage *s, const char *entry_dir, struct err *e)
 	if (symlink(entry_dir, link) < 0)
 		return err_sys(e, errno, "%s", link);
 	s->venv_bin = xasprintf("%s/env/bin", entry_dir);
+	strv_addf(&s->uses, "venvs%s", strrchr(entry_dir, '/'));
+	/* One that was made in the container: the list is written already. */
+	if (s->build_key && s->pool_dir)
+		return uses_add(s->pool_dir, s->uses.v[s->uses.n - 1], e);
 	return 0;
 }
 

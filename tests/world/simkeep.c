@@ -1,9 +1,11 @@
 /*
- * simkeep: nodes of the world hold no checkpoints: their programs write no files.
+ * simkeep: nodes of the world hold no checkpoints and no folders of warm pools: their programs write no
+ * files.
  */
 #include "agent/keep/held.h"
 #include "agent/keep/held_sweep.h"
 #include "agent/keep/keeper.h"
+#include "agent/pool/pools.h"
 #include "agent/stage/prefetch.h"
 #include "tests/world/sim.h"
 
@@ -152,4 +154,47 @@ void prefetch_cancel(struct prefetch *p, uint64_t job)
 {
 	(void)p;
 	(void)job;
+}
+
+struct pool_folder *pools_take(struct pools *p, const struct wm_prepare *m, const struct launch_user *user,
+                               struct err *e)
+{
+	(void)p;
+	(void)m;
+	(void)user;
+	(void)e;
+	return NULL;
+}
+
+void pools_order(struct pools *p, const struct wm_pools *m)
+{
+	(void)p;
+	(void)m;
+}
+
+void pools_quiet(struct pool_folder *f)
+{
+	(void)f;
+}
+
+void pools_leave(struct pool_folder *f)
+{
+	(void)f;
+}
+
+void pools_spoil(struct pool_folder *f)
+{
+	(void)f;
+}
+
+char *pools_path(const struct pool_folder *f)
+{
+	(void)f;
+	return NULL;
+}
+
+uint64_t pools_cache_limit(const struct agent_env *env)
+{
+	(void)env;
+	return 0;
 }

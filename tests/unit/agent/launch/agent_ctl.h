@@ -64,6 +64,8 @@ struct ctl {
 	int no_blobs;                      /* nor are blobs: an upload lasts until this is 0 */
 	uint32_t prepare_timeout_ms;       /* of jobs */
 	uint64_t memory_bytes, disk_bytes; /* limits of jobs; 0 none */
+	uint64_t pool;                     /* of jobs; 0 none */
+	int pool_keep;                     /* they may leave one */
 	const char *owner;                 /* of jobs; NULL: this process's account */
 	const char *refused;               /* node that is not let in */
 	int refused_as;                    /* enum err_code; 0: ERR_DENIED */
@@ -113,6 +115,7 @@ void ctl_prepare_shell(struct ctl *c, struct ctl_agent *a, uint64_t job, uint32_
 void ctl_go(struct ctl_agent *a, uint64_t job, uint32_t attempt, uint64_t epoch);
 void ctl_kill(struct ctl_agent *a, uint64_t job, uint32_t attempt, uint64_t epoch, uint32_t grace_ms);
 void ctl_collect(struct ctl_agent *a, uint64_t job, uint32_t attempt, uint64_t epoch, int keep);
-void ctl_forget_reports(struct ctl *c); /* before another job */
+void ctl_pools(struct ctl_agent *a, uint64_t pool, uint64_t job); /* the list of pools: one, or none (0) */
+void ctl_forget_reports(struct ctl *c);                           /* before another job */
 
 #endif

@@ -1,0 +1,110 @@
+/*
+ * A real hearth-agent with warm pools: the cache folder of a job becomes that of the pool that it leaves, the
+ * pool's next jobs find it under all its names, and it goes with the pool.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/xalloc.h"
+#include "tests/lib/tap.h"
+#include "tests/unit/agent/launch/agent_ctl.h"
+
+#define LONG 20000 /* ms; a deadline, not a time that is waited */
+
+static struct ctl *c;
+static struct ctl_agent *a;
+
+static const char *const run_a[] = {"--slots", "8", "--warm-cache", "4MiB", NULL};
+
+static int has_no_folder(struct ctl *ctl, void *arg)
+{
+	cleanup_free char *path = xasprintf("%s/pools/%s", a->dir, (const char *)arg);
+
+	(void)ctl;
+	return access(path, F_OK) < 0;
+}
+
+static int has_folder(struct ctl *ctl, void *arg)
+{
+	return !has_no_folder(ctl, arg);
+}
+
+/* Up to CLEANED; what the rank printed is in the stream. */
+static const char *run_job(uint64_t job, const char *shell)
+{
+	cleanup_free char *stream = xasprintf("%d rank-0", (int)job);
+
+	ctl_prepare_shell(c, a, job, 1, shell);
+	ok(ctl_wait_state(a, LAUNCH_READY, LONG), "job %d is ready", (int)job);
+	ctl_go(a, job, 1, 1);
+	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG), "it ends");
+	ctl_collect(a, job, 1, 1, 0);
+	ok(ctl_wait_state(a, LAUNCH_CLEANED, LONG), "and is cleaned");
+	return ctl_stream(c, stream);
+}
+
+static void test_hand_over(void)
+{
+	c->pool = 0;
+	c->pool_keep = 1;
+	run_job(61, "echo compiled > $HEARTH_WARM_CACHE/x; echo y > $SM_MODEL_DIR/y");
+	ctl_pools(a, 62, 61);
+	ok(ctl_wait(c, LONG, has_folder, (char[]){"62"}), "the pool has the folder of the job that left it");
+	c->pool = 62;
+	is_str(run_job(63, "cat $SAGEMAKER_MANAGED_WARMPOOL_CACHE_DIRECTORY/x; stat -c %a $HEARTH_WARM_CACHE/."),
+	       "compiled\n700\n", "a job of the pool has its files, closed to other accounts");
+	is_str(
+	    run_job(64,
+	            "test -d /opt/ml/model || { echo compiled; exit; }; cat /opt/ml/sagemaker/warmpoolcache/x"),
+	    "compiled\n", "they are where the managed service has them");
+	c->pool = 0;
+	c->pool_keep = 0;
+	is_str(run_job(65, "ls $HEARTH_WARM_CACHE"), "", "a job without a pool has an empty folder");
+}
+
+static void test_restart(void)
+{
+	ctl_agent_kill(a, SIGKILL);
+	a->control = NULL;
+	ctl_agent_start(c, 0, "n1", run_a);
+	ok(ctl_wait_synced(a, a->connections + 1, LONG), "the agent was killed; another one runs");
+	ok(has_folder(c, (char[]){"62"}), "the pool's folder waits for the list of pools");
+	ctl_pools(a, 0, 0);
+	ok(ctl_wait(c, LONG, has_no_folder, (char[]){"62"}), "and goes, because hearthd does not name the pool");
+}
+
+static void test_limit(void)
+{
+	c->pool_keep = 1;
+	ctl_prepare_shell(c, a, 66, 1, "head -c 16000000 /dev/zero > $HEARTH_WARM_CACHE/big; sleep 100");
+	ok(ctl_wait_state(a, LAUNCH_READY, LONG), "job 66 is ready");
+	ctl_go(a, 66, 1, 1);
+	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG), "a job that fills its cache folder is ended");
+	like(a->launch->text, "limit of the warm cache passed: ", "the reason says so");
+	like(a->launch->text, "4.0MiB allowed", "with the limit");
+	ctl_collect(a, 66, 1, 1, 0);
+	ok(ctl_wait_state(a, LAUNCH_CLEANED, LONG), "it is cleaned");
+	ok(ctl_wait(c, LONG, has_no_folder, (char[]){"66"}), "and the folder is removed");
+}
+
+int main(void)
+{
+	const char *top = getenv("HEARTH_TOP_BUILDDIR") ? getenv("HEARTH_TOP_BUILDDIR") : "..";
+	cleanup_free char *agent = xasprintf("%s/agent/hearth-agent", top);
+
+	if (access(agent, X_OK) < 0)
+		tap_skip_all("hearth-agent is not built");
+	signal(SIGPIPE, SIG_IGN);
+	c = ctl_start(tap_tmpdir());
+	c->lease_ms = 600000;
+	c->prepare_timeout_ms = LONG;
+	a = ctl_agent_start(c, 0, "n1", run_a);
+	ok(ctl_wait_synced(a, 1, LONG), "connected");
+	test_hand_over();
+	test_restart();
+	test_limit();
+	ctl_stop(c);
+	return tap_done();
+}
