@@ -28,10 +28,10 @@ entries() { jq -r '.held[] | [.seq, .name, .step, .state, .format, .step_by, .ur
 # --- each convention, killed at a random instant ------------------------------------------------------------------------
 declare -A jobs
 for kind in overwrite named hf_trainer lightning deepspeed; do # these count when they are quiet
-	jobs[$kind]=$(submit "$kind" "$kind --steps 100 --every 8 --pause 0.4 --seed $((seed++)) --kill-after 6.5")
+	jobs[$kind]=$(submit "$kind" "$kind --steps 100 --every 8 --pause 0.4 --seed $((seed++)) --kill-after 3.4")
 done
 for kind in rename hearth megatron dcp; do
-	jobs[$kind]=$(submit "$kind" "$kind --steps 100 --every 2 --pause 0.4 --seed $((seed++)) --kill-after 3")
+	jobs[$kind]=$(submit "$kind" "$kind --steps 100 --every 2 --pause 0.4 --seed $((seed++)) --kill-after 2.2")
 done
 for kind in "${!jobs[@]}"; do
 	job=${jobs[$kind]}

@@ -15,7 +15,7 @@ python=python3
 /usr/bin/python3 -c 'import torch' 2>/dev/null && python=/usr/bin/python3 || { quiet=${quiet#* } && skip "torch.save" "needs torch for /usr/bin/python3"; }
 declare -A jobs
 for kind in $quiet megatron_dcp; do
-	printf '{"name": "%s", "launcher": "direct", "command": ["/bin/sh", "-c", "exec %s saver.py %s --steps 100 --every 8 --pause 0.4 --seed %s --kill-after 9.5"], "source_dir": "%s", "metrics": [{"name": "step", "regex": "step=([0-9]+)"}]}\n' \
+	printf '{"name": "%s", "launcher": "direct", "command": ["/bin/sh", "-c", "exec %s saver.py %s --steps 100 --every 8 --pause 0.4 --seed %s --kill-after 6.5"], "source_dir": "%s", "metrics": [{"name": "step", "regex": "step=([0-9]+)"}]}\n' \
 		"$kind" "$python" "$kind" "$((seed++))" "$src" >"$CLUSTER/$kind.json"
 	jobs[$kind]=$(hearth submit "$CLUSTER/$kind.json")
 done

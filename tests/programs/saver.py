@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A training program that saves by the write order of one framework, and may kill itself at a random instant.
 
-    saver.py CONVENTION --steps N [--every S] [--pause SECONDS] [--seed SEED --kill-after SECONDS]
+    saver.py CONVENTION --steps N [--every S] [--pause SECONDS] [--seed SEED --kill-after SECONDS]: after the first save
              [--ranks N]: so many writers, one of which is the main one
     saver.py --check FOLDER     whole checkpoints of known steps are in FOLDER: prints "NAME STEP", exits with 1 when one is torn
 
@@ -273,9 +273,7 @@ def main():
         sys.exit(check(a.check))
     if a.convention == "torch_save":
         __import__("torch")  # takes seconds, which do not count
-    if a.seed is not None and os.environ.get("HEARTH_ATTEMPT", "1") == "1":
-        delay = a.kill_after + random.Random(a.seed).random()
-        threading.Timer(delay, os.kill, (os.getpid(), signal.SIGKILL)).start()
+    kill = a.seed is not None and os.environ.get("HEARTH_ATTEMPT", "1") == "1"
     first = 1 + int(os.environ.get("HEARTH_RESUME_STEP") or 0)
     if a.below:
         TOP += "/" + a.below
@@ -288,6 +286,10 @@ def main():
         time.sleep(a.pause / 2)
         if step % a.every == 0:
             SAVERS[a.convention](step)
+            if kill:  # from the first save on: a busy machine reaches it late
+                delay = a.kill_after + random.Random(a.seed).random()
+                threading.Timer(delay, os.kill, (os.getpid(), signal.SIGKILL)).start()
+                kill = False
         time.sleep(a.pause / 2)
 
 
