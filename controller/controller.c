@@ -23,6 +23,7 @@
 #include "common/net/tls.h"
 #include "common/os/fsutil.h"
 #include "common/os/loop.h"
+#include "common/tree/steps.h"
 #include "controller/core.h"
 #include "controller/files/blobs/blobstore.h"
 #include "controller/files/datafs.h"
@@ -31,7 +32,6 @@
 #include "controller/http/accounts.h"
 #include "controller/incarnation.h"
 #include "controller/maintain.h"
-#include "controller/record/checkpoint.h"
 #include "controller/record/event.h"
 #include "controller/server.h"
 #include "controller/settings.h"
@@ -174,7 +174,7 @@ static int io_checkpoint_steps(const char *digest, struct steps *out, void *arg,
 
 	if (blob_get(blobstore_dir(c->blobs), digest, CHECKPOINT_MANIFEST_MAX, &manifest, &n, e) < 0)
 		return -1;
-	rc = checkpoint_steps(manifest, n, out, e);
+	rc = steps_of_tree(manifest, n, out, e);
 	free(manifest);
 	return rc;
 }

@@ -39,6 +39,7 @@
 #include "controller/state/idem.h"
 #include "controller/state/jobs.h"
 #include "controller/state/node_table.h"
+#include "controller/state/quota.h"
 #include "controller/state/turn.h"
 #include "controller/watch/watch.h"
 #include "store/read/load.h"
@@ -445,6 +446,7 @@ static int load_records(struct core *c, struct err *e)
 	c->nodes.last_id = node > c->nodes.last_id ? node : c->nodes.last_id;
 	for (struct cjob *j = c->jobs.all; j; j = j->hh.next) {
 		note_recorded(c, j->r.queued_us);
+		quota_stored(c, j, 0);
 		if (j->r.att)
 			attempt_recorded(c, j->r.att);
 	}

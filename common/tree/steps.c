@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/base/xalloc.h"
+#include "common/tree/tree.h"
 
 #define STEP_MAX ((uint64_t)1 << 53) /* JSON has no greater number exactly: it could not be asked for */
 
@@ -164,4 +165,37 @@ void steps_fini(struct steps *s)
 {
 	free(s->v);
 	*s = (struct steps){0};
+}
+
+/* ---- manifests ------------------------------------------------------------------------------- */
+
+/* The entry's own name inside the folder; its length in *n. */
+static const char *own_name(const char *path, size_t *n)
+{
+	const char *slash = strchr(path, '/');
+
+	if (slash && strncmp(path, "algo-", 5) == 0)
+		path = slash + 1;
+	*n = strcspn(path, "/");
+	return path;
+}
+
+static int add_entry(const struct tree_entry *en, void *arg, struct err *e)
+{
+	size_t n;
+	const char *name = own_name(en->path, &n);
+
+	(void)e;
+	/* The folder of a node does not count as a checkpoint. */
+	if (strchr(en->path, '/') || en->type != 'd' || strncmp(en->path, "algo-", 5) != 0)
+		steps_add(arg, name, n);
+	return 0;
+}
+
+int steps_of_tree(const char *manifest, size_t n, struct steps *s, struct err *e)
+{
+	if (tree_each(manifest, n, add_entry, s, e) < 0)
+		return -1;
+	steps_sort(s);
+	return 0;
 }

@@ -32,6 +32,9 @@ int steps_is_later(const char *relpath, int64_t last);
 /* Adds the name of an entry; names of other things than checkpoints are ignored. */
 void steps_add(struct steps *s, const char *name, size_t n);
 void steps_sort(struct steps *s);
+/* Adds those of a folder of checkpoints, by its manifest (tree.h), sorted. A run on several nodes has a
+ * folder algo-K for each node, with the entries inside. */
+int steps_of_tree(const char *manifest, size_t n, struct steps *s, struct err *e);
 void steps_merge(struct steps *s, const struct steps *other); /* what either holds */
 void steps_common(struct steps *s, struct steps *other);      /* what both hold */
 /* 0 want is there; ERR_NOT_FOUND names the steps that there are, in their order. */

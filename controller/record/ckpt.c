@@ -23,8 +23,7 @@ const char *ckpt_state_name(enum ckpt_state s)
 	return (size_t)s < N_STATES ? state_names[s] : "?";
 }
 
-/* 0: unknown. */
-static enum ckpt_state find_state(const char *name)
+enum ckpt_state ckpt_state_find(const char *name)
 {
 	for (size_t i = 1; i < N_STATES; i++)
 		if (name && strcmp(state_names[i], name) == 0)
@@ -407,8 +406,20 @@ static uint32_t expected_parts(const struct job_rec *r, const char *format, uint
 	return n < nodes ? n : nodes;
 }
 
+uint64_t ckpt_part_stored(const struct ckpt_part *p)
+{
+	return is_whole(p) && p->uri && strcmp(p->uri, CKPT_URI_STORE) == 0 ? p->size_bytes : 0;
+}
+
+uint64_t ckpt_stored(const struct job_rec *r)
+{
+	return r->ckpts ? r->ckpts->stored : 0;
+}
+
 static void remove_at(struct ckpt_list *l, uint32_t at)
 {
+	for (uint32_t i = 0; i < l->v[at].n_parts; i++)
+		l->stored -= ckpt_part_stored(&l->v[at].parts[i]);
 	free_entry(&l->v[at]);
 	memmove(&l->v[at], &l->v[at + 1], (l->n - at - 1) * sizeof(*l->v));
 	l->n--;
@@ -493,7 +504,7 @@ static void fill_part(struct ckpt_part *p, uint32_t attempt, enum ckpt_state sta
 int ckpt_apply_part(struct job_rec *r, uint32_t attempt, const cJSON *d, struct err *e)
 {
 	uint32_t number = (uint32_t)get_whole(d, "number");
-	enum ckpt_state state = find_state(json_str_or(d, "state", NULL));
+	enum ckpt_state state = ckpt_state_find(json_str_or(d, "state", NULL));
 	const char *node = json_str_or(d, "node", NULL);
 	struct ckpt *c = ckpt_find(r, number);
 	struct ckpt_part *p;
@@ -509,7 +520,9 @@ int ckpt_apply_part(struct job_rec *r, uint32_t attempt, const cJSON *d, struct 
 		p = &c->parts[c->n_parts++];
 		*p = (struct ckpt_part){.node = xstrdup(node)};
 	}
+	r->ckpts->stored -= ckpt_part_stored(p);
 	fill_part(p, attempt, state, d);
+	r->ckpts->stored += ckpt_part_stored(p);
 	v = get_whole(d, "at_us");
 	c->at_us = v > c->at_us ? v : c->at_us;
 	v = get_whole(d, "save_ms");
@@ -522,11 +535,13 @@ int ckpt_apply_part(struct job_rec *r, uint32_t attempt, const cJSON *d, struct 
 	return 0;
 }
 
-static void change_part(struct ckpt_part *p, enum ckpt_state state, const char *text)
+static void change_part(struct ckpt_list *l, struct ckpt_part *p, enum ckpt_state state, const char *text)
 {
+	l->stored -= ckpt_part_stored(p);
 	p->state = state;
 	p->held = 0;
 	rec_set(&p->text, text);
+	l->stored += ckpt_part_stored(p);
 }
 
 int ckpt_apply_change(struct job_rec *r, const cJSON *d, struct err *e)
@@ -534,7 +549,7 @@ int ckpt_apply_change(struct job_rec *r, const cJSON *d, struct err *e)
 	struct ckpt *c = ckpt_find(r, (uint32_t)get_whole(d, "number"));
 	const cJSON *pinned = cJSON_GetObjectItemCaseSensitive(d, "pinned"),
 	            *aside = cJSON_GetObjectItemCaseSensitive(d, "set_aside");
-	enum ckpt_state state = find_state(json_str_or(d, "state", NULL));
+	enum ckpt_state state = ckpt_state_find(json_str_or(d, "state", NULL));
 
 	if (!c)
 		return err_set(e, ERR_INTERNAL, "checkpoint_changed: no checkpoint of that number");
@@ -544,7 +559,7 @@ int ckpt_apply_change(struct job_rec *r, const cJSON *d, struct err *e)
 		c->set_aside = !!cJSON_IsTrue(aside);
 	for (uint32_t i = 0; (state == CKPT_TORN || state == CKPT_GONE) && i < c->n_parts; i++)
 		if (strcmp(json_str_or(d, "node", c->parts[i].node), c->parts[i].node) == 0)
-			change_part(&c->parts[i], state, json_str_or(d, "text", NULL));
+			change_part(r->ckpts, &c->parts[i], state, json_str_or(d, "text", NULL));
 	c->dirty = 1;
 	return 0;
 }
@@ -560,7 +575,7 @@ void ckpt_node_lost(struct job_rec *r, const char *node)
 		p->held = 0;
 		c->dirty = 1;
 		if (p->state == CKPT_COPYING)
-			change_part(p, CKPT_GONE, "its node was lost");
+			change_part(r->ckpts, p, CKPT_GONE, "its node was lost");
 	}
 }
 
@@ -692,105 +707,4 @@ uint32_t ckpt_crowd(const struct job_rec *r, uint32_t out[CKPT_MAX])
 		if (marks[i])
 			out[n++] = r->ckpts->v[i].number;
 	return n;
-}
-
-/* ---- rows ------------------------------------------------------------------------------------ */
-
-static char *text_or_empty(const char *s)
-{
-	return (char *)(uintptr_t)(s ? s : ""); /* rows borrow texts */
-}
-
-void ckpt_row(const struct job_rec *r, const struct ckpt *c, struct checkpoint_row *out)
-{
-	*out = (struct checkpoint_row){.job = r->id,
-	                               .number = c->number,
-	                               .attempt = c->attempt,
-	                               .step = c->step,
-	                               .name = text_or_empty(c->name),
-	                               .format = text_or_empty(c->format),
-	                               .step_by = text_or_empty(c->step_by),
-	                               .at_us = c->at_us,
-	                               .save_ms = c->save_ms,
-	                               .loss = c->loss,
-	                               .shards = c->shards,
-	                               .expected = c->expected,
-	                               .nodes = c->nodes,
-	                               .parent = c->parent,
-	                               .complete = (uint8_t)ckpt_is_complete(c),
-	                               .pinned = c->pinned,
-	                               .set_aside = c->set_aside};
-}
-
-void ckpt_part_row(const struct job_rec *r, const struct ckpt *c, uint32_t part,
-                   struct checkpoint_part_row *out)
-{
-	const struct ckpt_part *p = &c->parts[part];
-
-	*out = (struct checkpoint_part_row){.job = r->id,
-	                                    .number = c->number,
-	                                    .part = part,
-	                                    .node = text_or_empty(p->node),
-	                                    .node_rank = p->node_rank,
-	                                    .attempt = p->attempt,
-	                                    .seq = p->seq,
-	                                    .state = text_or_empty(ckpt_state_name(p->state)),
-	                                    .held = p->held,
-	                                    .digest = text_or_empty(p->digest),
-	                                    .uri = text_or_empty(p->uri),
-	                                    .size_bytes = p->size_bytes,
-	                                    .files = p->files,
-	                                    .text = p->text};
-}
-
-int ckpt_from_row(struct job_rec *r, const struct checkpoint_row *row)
-{
-	struct ckpt *c;
-
-	if (row->number < ckpt_next_number(r))
-		return -1;
-	if (!r->ckpts)
-		r->ckpts = xcalloc(1, sizeof(*r->ckpts));
-	r->ckpts->v = xreallocarray(r->ckpts->v, r->ckpts->n + 1, sizeof(*r->ckpts->v));
-	c = &r->ckpts->v[r->ckpts->n++];
-	*c = (struct ckpt){.number = row->number,
-	                   .attempt = row->attempt,
-	                   .step = row->step,
-	                   .name = xstrdup(row->name ? row->name : ""),
-	                   .format = xstrdup(row->format ? row->format : ""),
-	                   .step_by = xstrdup(row->step_by ? row->step_by : ""),
-	                   .loss = row->loss ? xstrdup(row->loss) : NULL,
-	                   .at_us = row->at_us,
-	                   .save_ms = row->save_ms,
-	                   .shards = row->shards,
-	                   .expected = row->expected,
-	                   .nodes = row->nodes,
-	                   .parent = row->parent,
-	                   .pinned = row->pinned,
-	                   .set_aside = row->set_aside};
-	return 0;
-}
-
-int ckpt_part_from_row(struct job_rec *r, const struct checkpoint_part_row *row)
-{
-	struct ckpt *c = ckpt_find(r, row->number);
-	enum ckpt_state state = find_state(row->state);
-	struct ckpt_part *p;
-
-	if (!c || !state || row->part != c->n_parts)
-		return -1;
-	c->parts = xreallocarray(c->parts, c->n_parts + 1, sizeof(*c->parts));
-	p = &c->parts[c->n_parts++];
-	*p = (struct ckpt_part){.node = xstrdup(row->node ? row->node : ""),
-	                        .node_rank = row->node_rank,
-	                        .attempt = row->attempt,
-	                        .seq = row->seq,
-	                        .state = state,
-	                        .held = row->held,
-	                        .size_bytes = row->size_bytes,
-	                        .files = row->files};
-	rec_set(&p->digest, row->digest);
-	rec_set(&p->uri, row->uri);
-	rec_set(&p->text, row->text);
-	return 0;
 }

@@ -50,6 +50,7 @@ struct ckpt_list {
 	struct ckpt *v; /* by number */
 	uint32_t n;
 	uint8_t rewrite; /* one was removed: all rows are to be written */
+	uint64_t stored; /* bytes of the parts in hearthd's store */
 };
 
 /* Nodes of an attempt by rank. NULL: a node that is not known yet, which has no copy. */
@@ -63,6 +64,7 @@ struct ckpt *ckpt_copy(const struct ckpt *c);
 void ckpt_free(struct ckpt *c);                                   /* a copy; NULL fine */
 struct ckpt *ckpt_find(const struct job_rec *r, uint32_t number); /* NULL unknown */
 const char *ckpt_state_name(enum ckpt_state s);
+enum ckpt_state ckpt_state_find(const char *name); /* 0 unknown */
 int ckpt_is_complete(const struct ckpt *c);
 /* All parts that are there are verified. */
 int ckpt_is_verified(const struct ckpt *c);
@@ -105,6 +107,9 @@ int ckpt_is_behind(const struct ckpt *c, const struct ckpt *target);
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
+/* Bytes in hearthd's store: of a part, and of all of a job. */
+uint64_t ckpt_part_stored(const struct ckpt_part *p);
+uint64_t ckpt_stored(const struct job_rec *r);
 /* The number of the checkpoint that a report belongs to; 0: it is a new one. */
 uint32_t ckpt_match(const struct job_rec *r, const struct wm_checkpoint_report *m, const char *node);
 uint32_t ckpt_next_number(const struct job_rec *r);

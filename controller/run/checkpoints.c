@@ -122,8 +122,8 @@ static int may_add(struct core *c, struct cjob *j, const struct wm_checkpoint_re
 /* Returns 0 when the copy in hearthd's store does not count: the job has too much there. */
 static int fits_quota(struct core *c, struct cjob *j, const struct wm_checkpoint_report *m, const char *node)
 {
-	return strcmp(m->uri, CKPT_URI_STORE) != 0 || m->state != CKPT_VERIFIED ||
-	       quota_bytes(c, j, "checkpoint", m->size_bytes, node) == 0;
+	return strcmp(m->uri, CKPT_URI_STORE) != 0 || m->state > CKPT_VERIFIED ||
+	       quota_checkpoint(c, j, m->size_bytes, node) == 0;
 }
 
 static void add_loss(const struct active *a, int64_t step, cJSON *d)
@@ -383,12 +383,8 @@ void checkpoint_drop(struct core *c, struct cjob *j, uint32_t place, const struc
 
 static void remove_one(struct core *c, struct cjob *j, uint32_t number, const char *why)
 {
-	const struct ckpt *k = ckpt_find(&j->r, number);
 	cJSON *d = change_of(j, number, why);
 
-	for (uint32_t i = 0; i < k->n_parts; i++)
-		if (k->parts[i].uri && strcmp(k->parts[i].uri, CKPT_URI_STORE) == 0)
-			quota_freed(c, j, k->parts[i].size_bytes);
 	json_add_str(d, "state", ckpt_state_name(CKPT_GONE));
 	job_post(c, j, EV_CHECKPOINT_CHANGED, d);
 }

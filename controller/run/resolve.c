@@ -28,7 +28,6 @@
 #include "common/base/text.h"
 #include "common/base/xalloc.h"
 #include "common/tree/steps.h"
-#include "controller/record/checkpoint.h"
 #include "controller/record/rec.h"
 #include "controller/run/checkpoints.h"
 #include "controller/state/core_state.h"

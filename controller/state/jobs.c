@@ -61,6 +61,7 @@ void job_free(struct core *c, struct cjob *j)
 		DL_DELETE2(c->jobs.touched, j, touch_prev, touch_next);
 	active_free(c, j);
 	collection_free(c, j);
+	quota_stored(c, j, 1);
 	for (size_t i = 0; i < c->n_observers; i++)
 		if (c->observers[i].job_goes)
 			c->observers[i].job_goes(c, j);

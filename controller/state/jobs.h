@@ -102,6 +102,7 @@ struct cjob {
 	uint64_t recover_us;              /* boot, of a job between two attempts: end of its back-off */
 	uint32_t max_wait_s;              /* in the queue; 0 none */
 	uint64_t spent_uusd;              /* on attempts that have ended */
+	uint64_t stored;                  /* state/quota.c: what its owner has for its checkpoints */
 	uint8_t to_queue;                 /* loaded, or changed: the scheduler does not have it yet */
 	uint8_t typed;                    /* queued: it asks for instance types */
 	uint64_t waited_us;               /* with goes_first: its wait before its last attempt */

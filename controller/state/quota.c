@@ -14,6 +14,7 @@
 #include "common/base/strutil.h"
 #include "common/base/text.h"
 #include "common/base/xalloc.h"
+#include "controller/record/ckpt.h"
 #include "controller/state/core_state.h"
 #include "controller/state/jobs.h"
 #include "controller/state/turn.h"
@@ -21,6 +22,7 @@
 struct quota_user {
 	char *name;
 	uint64_t series, bytes;
+	uint64_t stored; /* bytes of checkpoints in hearthd's store, of all jobs that have not ended */
 	unsigned attempts;
 	UT_hash_handle hh;
 };
@@ -38,19 +40,36 @@ struct quota_use {
 	uint8_t said;     /* bits: 1 << enum quota_kind */
 };
 
-static struct quota_use *use_of(struct core *c, struct cjob *j)
+static struct quota_user *user_of(struct core *c, const struct cjob *j)
 {
 	const char *name = j->r.owner ? j->r.owner : "";
 	struct quota_user *u;
 
+	HASH_FIND_STR(c->quota_users, name, u);
+	if (u)
+		return u;
+	u = xcalloc(1, sizeof(*u));
+	u->name = xstrdup(name);
+	HASH_ADD_KEYPTR(hh, c->quota_users, u->name, strlen(u->name), u);
+	return u;
+}
+
+static void forget_unused(struct core *c, struct quota_user *u)
+{
+	if (u->attempts || u->stored)
+		return;
+	HASH_DEL(c->quota_users, u);
+	free(u->name);
+	free(u);
+}
+
+static struct quota_use *use_of(struct core *c, struct cjob *j)
+{
+	struct quota_user *u;
+
 	if (j->act->quota)
 		return j->act->quota;
-	HASH_FIND_STR(c->quota_users, name, u);
-	if (!u) {
-		u = xcalloc(1, sizeof(*u));
-		u->name = xstrdup(name);
-		HASH_ADD_KEYPTR(hh, c->quota_users, u->name, strlen(u->name), u);
-	}
+	u = user_of(c, j);
 	u->attempts++;
 	j->act->quota = xcalloc(1, sizeof(*j->act->quota));
 	j->act->quota->user = u;
@@ -144,40 +163,49 @@ int quota_series(struct core *c, struct cjob *j, const char *name, uint32_t rank
 	return 1;
 }
 
-int quota_bytes(struct core *c, struct cjob *j, const char *kind, uint64_t bytes, const char *node)
+/* 0: so many bytes more fit; -1: an event says that they do not. */
+static int check_bytes(struct core *c, struct cjob *j, const char *kind, uint64_t bytes, const char *node)
 {
 	const struct quota_limits *l = &c->cfg.quota;
-	struct quota_use *q = use_of(c, j);
+	const struct quota_use *q = use_of(c, j);
+	uint64_t stored = ckpt_stored(&j->r);
 	char size[24], most[24];
 	TEXT(text);
 
 	str_size(bytes, size, sizeof(size));
-	if (is_above(q->bytes + bytes, l->artifact_job))
+	if (is_above(q->bytes + stored + bytes, l->artifact_job))
 		text_add(&text,
-		         "%.40s of node %s (%s) is not stored: outputs of an attempt may have %s "
+		         "%.40s of node %s (%s) is not stored: outputs of an attempt%s may have %s "
 		         "(max_artifacts_job_mb). Set output_uri",
-		         kind, node, size, str_size(l->artifact_job, most, sizeof(most)));
-	else if (is_above(q->user->bytes + bytes, l->artifact_user))
+		         kind, node, size, stored ? " and checkpoints of its job" : "",
+		         str_size(l->artifact_job, most, sizeof(most)));
+	else if (is_above(q->user->bytes + q->user->stored + bytes, l->artifact_user))
 		text_add(&text,
 		         "%.40s of node %s (%s) is not stored: outputs of all running jobs of a user may have %s "
 		         "(max_artifacts_user_mb). Set output_uri",
 		         kind, node, size, str_size(l->artifact_user, most, sizeof(most)));
-	if (!text_is_empty(&text)) {
-		quota_say(c, j, QUOTA_ARTIFACT, text.at);
-		return -1;
-	}
-	q->bytes += bytes;
-	q->user->bytes += bytes;
-	return 0;
+	if (text_is_empty(&text))
+		return 0;
+	quota_say(c, j, QUOTA_ARTIFACT, text.at);
+	return -1;
 }
 
-void quota_freed(struct core *c, struct cjob *j, uint64_t bytes)
+int quota_checkpoint(struct core *c, struct cjob *j, uint64_t bytes, const char *node)
 {
-	struct quota_use *q = use_of(c, j);
+	return check_bytes(c, j, "checkpoint", bytes, node);
+}
 
-	bytes = bytes < q->bytes ? bytes : q->bytes; /* a hearthd that was started again has counted less */
-	q->bytes -= bytes;
-	q->user->bytes -= bytes;
+void quota_stored(struct core *c, struct cjob *j, int gone)
+{
+	uint64_t now = gone || job_ended(j->r.status) ? 0 : ckpt_stored(&j->r);
+	struct quota_user *u;
+
+	if (now == j->stored)
+		return;
+	u = user_of(c, j);
+	u->stored = u->stored - j->stored + now;
+	j->stored = now;
+	forget_unused(c, u);
 }
 
 int quota_artifact(struct core *c, struct cjob *j, const struct wm_artifact_report *m, const char *node)
@@ -187,8 +215,10 @@ int quota_artifact(struct core *c, struct cjob *j, const struct wm_artifact_repo
 
 	if (set_has(q->artifacts, key)) /* reported again */
 		return 0;
-	if (quota_bytes(c, j, m->kind, m->size_bytes, node) < 0)
+	if (check_bytes(c, j, m->kind, m->size_bytes, node) < 0)
 		return -1;
+	q->bytes += m->size_bytes;
+	q->user->bytes += m->size_bytes;
 	set_add(&q->artifacts, key);
 	return 0;
 }
@@ -203,11 +233,8 @@ void quota_free(struct core *c, struct active *a)
 		log_info("event=series_refused user=%s reports=%" PRIu64, q->user->name, q->refused);
 	q->user->series -= HASH_COUNT(q->series);
 	q->user->bytes -= q->bytes;
-	if (--q->user->attempts == 0) {
-		HASH_DEL(c->quota_users, q->user);
-		free(q->user->name);
-		free(q->user);
-	}
+	q->user->attempts--;
+	forget_unused(c, q->user);
 	set_free(&q->series);
 	set_free(&q->artifacts);
 	free(q);

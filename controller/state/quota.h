@@ -1,7 +1,8 @@
 /*
  * quota: how many series of metrics, and how many bytes of outputs in hearthd's store, an attempt and all
  * running jobs of a user may have. What is above is refused; an event of the job says so, once for each kind.
- * The count begins again when hearthd starts.
+ * The count begins again when hearthd starts, but for checkpoints: their bytes are those of the job's list,
+ * of all its attempts.
  */
 #ifndef HEARTH_CONTROLLER_STATE_QUOTA_H
 #define HEARTH_CONTROLLER_STATE_QUOTA_H
@@ -22,9 +23,10 @@ void quota_say(struct core *c, struct cjob *j, enum quota_kind kind, const char 
 int quota_series(struct core *c, struct cjob *j, const char *name, uint32_t rank);
 /* 0: counted; -1: it is refused. The job has an attempt. */
 int quota_artifact(struct core *c, struct cjob *j, const struct wm_artifact_report *m, const char *node);
-/* Counts bytes in hearthd's store. 0: counted; -1: refused, and an event says so. */
-int quota_bytes(struct core *c, struct cjob *j, const char *kind, uint64_t bytes, const char *node);
-void quota_freed(struct core *c, struct cjob *j, uint64_t bytes);
+/* 0: a checkpoint of so many bytes fits into hearthd's store; -1: it is refused. The job has an attempt. */
+int quota_checkpoint(struct core *c, struct cjob *j, uint64_t bytes, const char *node);
+/* The job's list of checkpoints or its status has changed. gone: the job leaves the memory. */
+void quota_stored(struct core *c, struct cjob *j, int gone);
 void quota_free(struct core *c, struct active *a); /* the attempt ends */
 
 #endif

@@ -13,6 +13,7 @@
  * Metric points change no record and have transactions of their own. A lost one is only not acknowledged.
  */
 #include "controller/state/turn.h"
+#include "controller/state/quota.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -410,6 +411,7 @@ int job_post(struct core *c, struct cjob *j, enum event_type t, cJSON *data)
 	if ((is_attempt_event(t) || t == EV_REQUEUED) && r->att)
 		j->dirty_attempt = 1;
 	count_job(c, j, &before);
+	quota_stored(c, j, 0);
 	CALL_OBSERVERS(c, after_event, j, t, &before);
 	return 0;
 }

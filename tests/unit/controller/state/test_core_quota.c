@@ -1,4 +1,5 @@
 /* Quotas of series and outputs: what is above is refused and named, once; a neighbour is not touched. */
+#include "controller/record/ckpt.h"
 #include "store/read/find.h"
 #include "store/read/query.h"
 #include "tests/lib/tap.h"
@@ -148,6 +149,95 @@ static void test_artifacts(void)
 	world_end_well(w);
 }
 
+/* ---- checkpoints ------------------------------------------------------------------------------- */
+
+#define DIGEST "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+static void saves(struct world *w, uint64_t job, uint32_t attempt, int64_t step, uint64_t bytes)
+{
+	char name[24], format[] = "hf_trainer", by[] = "name", digest[] = DIGEST, uri[] = CKPT_URI_STORE,
+	               empty[] = "";
+	struct wm_checkpoint_report m = {.job = job,
+	                                 .attempt = attempt,
+	                                 .epoch = attempt,
+	                                 .seq = (uint64_t)step,
+	                                 .step = step,
+	                                 .name = name,
+	                                 .format = format,
+	                                 .step_by = by,
+	                                 .state = CKPT_VERIFIED,
+	                                 .size_bytes = bytes,
+	                                 .files = 1,
+	                                 .digest = digest,
+	                                 .uri = uri,
+	                                 .at_us = 1800000000000000u,
+	                                 .text = empty};
+
+	snprintf(name, sizeof(name), "step-%lld", (long long)step);
+	world_msg(w, "a", 0, WM_CHECKPOINT_REPORT, &m);
+	world_turn(w);
+}
+
+/* What its newest checkpoint is. */
+static const char *newest(struct world *w, uint64_t job)
+{
+	const struct ckpt_list *l = job_find(w->core, job)->r.ckpts;
+
+	return l ? ckpt_state_name(l->v[l->n - 1].parts[0].state) : "none";
+}
+
+static void next_attempt(struct world *w, uint64_t job)
+{
+	world_request(w, REQ_REQUEUE, job, NULL, "{\"from_start\": true}");
+	world_rank(w, "a", job, 1, 0, PS_EXITED, 0, 15, NULL);
+	world_launch(w, "a", job, 1, LAUNCH_ENDED, 0, NULL);
+	world_launch(w, "a", job, 1, LAUNCH_CLEANED, 0, NULL);
+	world_launch(w, "a", job, 2, LAUNCH_READY, 0, NULL);
+	world_rank(w, "a", job, 2, 0, PS_RUNNING, 0, 0, NULL);
+	world_turn(w);
+}
+
+static void test_checkpoints(void)
+{
+	const struct quota_limits limits = {.artifact_job = 1000, .artifact_user = 1500};
+	struct world *w = world_create(4);
+	uint64_t first, second;
+
+	w->on_event = on_event;
+	n_events = 0;
+	w->core->cfg.quota = limits;
+	world_agent_up(w, "a", 4, 8);
+	first = world_submit(w, ONE);
+	second = world_submit(w, ONE);
+	world_begin(w, first);
+	world_begin(w, second);
+	saves(w, first, 1, 10, 900);
+	is_str(newest(w, first), "verified", "a checkpoint within the quota");
+	next_attempt(w, first);
+	saves(w, first, 2, 20, 200);
+	is_str(newest(w, first), "copying", "what the attempt before it has stored counts in the next one");
+	is_int(n_events, 1, "an event says so");
+	like(last_data, "outputs of an attempt and checkpoints of its job may have 1000B", "with the reason");
+	saves(w, second, 1, 10, 700);
+	is_str(newest(w, second), "copying", "and in what its owner has");
+	world_restart(w);
+	w->core->cfg.quota = limits;
+	world_agent_up(w, "a", 4, 8);
+	saves(w, first, 2, 30, 150);
+	is_str(newest(w, first), "copying", "also after a restart of hearthd");
+	saves(w, second, 1, 20, 700);
+	is_str(newest(w, second), "copying", "of the owner, too");
+	saves(w, first, 2, 40, 60);
+	saves(w, first, 2, 50, 30);
+	saves(w, first, 2, 60, 10);
+	is_str(newest(w, first), "verified", "as much as has room");
+	saves(w, first, 2, 70, 500);
+	is_str(newest(w, first), "verified", "what retention removed has given its room back");
+	saves(w, first, 2, 80, 470);
+	is_str(newest(w, first), "copying", "once");
+	world_end_well(w);
+}
+
 static void test_logs(void)
 {
 	struct world *w = world_create(3);
@@ -171,6 +261,7 @@ int main(void)
 {
 	test_series();
 	test_artifacts();
+	test_checkpoints();
 	test_logs();
 	return tap_done();
 }
