@@ -127,7 +127,7 @@
 	K("retry.max_attempts", "integer", "3", 1, spec_v_u32, P(s.retry.max_attempts), 0, 1000, "restarts after an unknown exit code or signal; 0: none") \
 	K("retry.capacity", "integer", "30", 1, spec_v_u32, P(s.retry.capacity), 0, 1000, "restarts in a day after faults of nodes, agents or the start; 0: none") \
 	K("retry.wait_s", "integer", "60", 1, spec_v_u32, P(s.retry.wait_s), 0, 3600, "seconds that a job holds its good nodes while it looks for others") \
-	K("retry.no_progress", "integer", "3", 1, spec_v_u32, P(s.retry.no_progress), 0, 1000, "restarts without a new checkpoint after which the job fails; 0: no limit") \
+	K("retry.no_progress", "integer", "3", 1, spec_v_u32, P(s.retry.no_progress), 0, 1000, "restarts without a new checkpoint after which the job fails, if it ever left one; 0: no limit") \
 	K("limits", "object", "{}", 1, spec_v_object, 0, 0, 0, "bounds of the run") \
 	K("limits.max_runtime_s", "integer", "0", 1, spec_v_i64, P(s.max_runtime_s), 0, 366LL * 86400, "seconds from the placement, of all attempts together, after which the job is stopped; 0: the administrator's default") \
 	K("limits.grace_s", "integer", "30", 1, spec_v_i64, P(s.grace_s), 0, 3600, "seconds between TERM and KILL at a stop") \

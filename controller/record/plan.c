@@ -206,8 +206,10 @@ static int is_stuck(const struct plan_in *in, struct retry_plan *out)
 	return 0;
 }
 
-const char *plan_place_text(enum plan_action a)
+const char *plan_place_text(enum plan_action a, int anywhere)
 {
+	if (a == PLAN_ELSEWHERE && anywhere)
+		return " wherever nodes are free";
 	return a == PLAN_IN_PLACE ? " in place" : a == PLAN_ELSEWHERE ? " elsewhere" : "";
 }
 
@@ -221,9 +223,9 @@ static void say_restart(const struct plan_in *in, struct retry_plan *out)
 	else if (out->action == PLAN_ROLLBACK)
 		text_add(&t, "goes back to its beginning");
 	else if (out->step >= 0)
-		text_add(&t, "goes on%s from step %" PRId64, plan_place_text(out->action), out->step);
+		text_add(&t, "goes on%s from step %" PRId64, plan_place_text(out->action, in->anywhere), out->step);
 	else
-		text_add(&t, "starts again%s", plan_place_text(out->action));
+		text_add(&t, "starts again%s", plan_place_text(out->action, in->anywhere));
 	if (out->action == PLAN_ROLLBACK && in->skip)
 		text_add(&t, " and leaves out steps %s", in->skip);
 	if (out->action == PLAN_ROLLBACK)

@@ -48,6 +48,7 @@ struct plan_in {
 	int own_limit;             /* other nodes would bring the same end: the job's own limit is full */
 	int torn;                  /* the checkpoint to begin with was damaged: an older one serves */
 	int ran;                   /* a rank ran in the attempt */
+	int anywhere;              /* no node is lost or to blame: "elsewhere" may be the same nodes */
 	int64_t newest;            /* step of the newest checkpoint that can be used; -1 none */
 	int64_t target;            /* of a rollback: the checkpoint to return to; -1 none */
 	const char *skip;          /* of a rollback: steps that it leaves out, "901-1034"; NULL: not known */
@@ -76,7 +77,8 @@ int plan_goes_on(enum plan_action a);
 /* Counts a restart. ran, newest: as in plan_in; of a rollback newest is its target. */
 void plan_count(struct plan_used *u, enum plan_budget b, int ran, int64_t newest, uint64_t now_us);
 
-const char *plan_place_text(enum plan_action a); /* " elsewhere", " in place", or "" */
+/* " elsewhere", " in place", or "". anywhere: as in plan_in. */
+const char *plan_place_text(enum plan_action a, int anywhere);
 const char *plan_action_name(enum plan_action a);
 enum plan_action plan_action_find(const char *name); /* PLAN_NONE: unknown */
 const char *plan_budget_name(enum plan_budget b);

@@ -133,6 +133,16 @@ static cJSON *avoid_json(const struct attempt_rec *a, const struct recover_cause
 	return list;
 }
 
+/* No node is lost or to blame, such as after the end of mpirun or orted alone. */
+static int is_anywhere(const struct attempt_rec *a, const struct recover_cause *why)
+{
+	cJSON *avoid = avoid_json(a, why, PLAN_ELSEWHERE);
+	int none = !avoid->child;
+
+	cJSON_Delete(avoid);
+	return none;
+}
+
 /* ---- rollbacks ------------------------------------------------------------------------------- */
 
 struct fault {           /* what a rollback leaves behind */
@@ -303,6 +313,7 @@ void recover_plan(struct core *c, struct cjob *j, const struct recover_cause *wh
 	                     .own_limit = is_own_limit(c, j, why->cls),
 	                     .torn = why->cls == RC_STAGING && checkpoint_is_torn(c, j),
 	                     .ran = rec_any_rank_started(j->r.att),
+	                     .anywhere = is_anywhere(j->r.att, why),
 	                     .newest = newest ? newest->step : -1,
 	                     .now_us = now_real(c),
 	                     .left_s = time_left_s(c, j),
@@ -486,6 +497,17 @@ static int is_as_planned(const struct cjob *j, const char *begins)
 	return is;
 }
 
+/* Where the plan lets the next attempt run, in words. */
+static const char *planned_place(const struct attempt_rec *a)
+{
+	cJSON *plan = a->plan ? cJSON_Parse(a->plan) : NULL;
+	const cJSON *avoid = cJSON_GetObjectItemCaseSensitive(plan, "avoid");
+	int anywhere = avoid && !avoid->child;
+
+	cJSON_Delete(plan);
+	return plan_place_text(rec_plan_action(a), anywhere);
+}
+
 /* Adds why the job waits again, and its next beginning. */
 static void requeue_reason(struct core *c, const struct cjob *j, const char *begins, int lost,
                            struct text *out)
@@ -503,7 +525,7 @@ static void requeue_reason(struct core *c, const struct cjob *j, const char *beg
 		text_add(out, "; ");
 		begins_say(c, j, begins, out);
 		if (j->r.wanted != WANT_REQUEUE)
-			text_add(out, "%s", plan_place_text(rec_plan_action(a)));
+			text_add(out, "%s", planned_place(a));
 	}
 }
 

@@ -12,7 +12,7 @@ recover_cause_rank='rank 1 .*SIGKILL.*; goes on from step [0-9]+ of attempt 1 in
 
 recover_job_orted() { job=(mpirun '' '' ''); }
 fault_orted() { chaos_inject kill-part orted "$1"; }
-recover_cause_orted='(mpirun|orted).*; goes on from step [0-9]+ of attempt 1 elsewhere$'
+recover_cause_orted='(mpirun|orted).*; goes on from step [0-9]+ of attempt 1 (elsewhere|wherever nodes are free)$'
 
 # The limit is above the job's own group, as that of a machine is: the job itself has none.
 memory_file() { # HOST: of the group above its launches

@@ -203,6 +203,10 @@ static void test_backoff(void)
 	is_str(p.text, "goes on elsewhere from step 7", "the sentence names the step");
 	restarts(&in, 0, 1, &p);
 	is_str(p.text, "goes on elsewhere from step 7 after 10s", "and the back-off");
+	in.anywhere = 1;
+	plan_make(&in, &p);
+	like(p.text, "goes on wherever nodes are free from step 7", "no node is to blame: it may be the same");
+	in.anywhere = 0;
 	in.torn = 1;
 	restarts(&in, 0, 1, &p);
 	is_int(p.wait_s, 0, "a damaged checkpoint: no back-off");
