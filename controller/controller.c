@@ -463,6 +463,8 @@ static int make_core(struct controller *c, struct err *e)
 	              .series_user = (uint64_t)conf_get_int(c->conf, "max_series_user"),
 	              .artifact_job = mib_of(c->conf, "max_artifacts_job_mb"),
 	              .artifact_user = mib_of(c->conf, "max_artifacts_user_mb")},
+	    .warm_keep_alive_max_s = seconds_of(c->conf, "warm_keep_alive_max"),
+	    .warm_chain_max_s = seconds_of(c->conf, "warm_chain_max"),
 	    .queue_limit = (uint32_t)conf_get_int(c->conf, "queue_limit"),
 	    .backfill = c->backfill,
 	    .starve_s = seconds_of(c->conf, "starve_after"),

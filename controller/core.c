@@ -33,6 +33,7 @@
 #include "controller/share/forecast.h"
 #include "controller/share/instances.h"
 #include "controller/share/node_feed.h"
+#include "controller/share/pools.h"
 #include "controller/share/queues.h"
 #include "controller/share/reserve.h"
 #include "controller/state/core_state.h"
@@ -59,6 +60,7 @@ static const struct observer observers[] = {
     {.before_event = queue_before_event, .after_event = queue_after_event, .before_commit = usage_write},
     {.before_event = alloc_before_event, .after_event = alloc_after_event},
     {.after_event = array_after_event, .job_goes = array_free},
+    {.after_event = pools_after_event},
     {.before_reply = idem_keep},
     {.after_event = watch_after_event, .job_goes = watch_job_goes},
     {.commit_failed = core_fail, .store_recovered = core_recovered},
@@ -90,6 +92,10 @@ struct core *core_create(const struct core_config *cfg, const struct core_io *io
 		c->cfg.rendezvous_timeout_s = 300;
 	if (!c->cfg.default_grace_s)
 		c->cfg.default_grace_s = 30;
+	if (!c->cfg.warm_keep_alive_max_s)
+		c->cfg.warm_keep_alive_max_s = 6 * 3600;
+	if (!c->cfg.warm_chain_max_s)
+		c->cfg.warm_chain_max_s = 28 * 86400;
 	if (!c->cfg.queue_limit)
 		c->cfg.queue_limit = 2000000;
 	if (!c->cfg.port_lo || c->cfg.port_hi < c->cfg.port_lo) {
@@ -143,6 +149,7 @@ void core_destroy(struct core *c)
 	history_fini(c);
 	free(c->peers.askable);
 	free(c->jobs.heap);
+	free(c->pools.lost);
 	free(c->alloc.avoiders);
 	free(c->alloc.exchangers);
 	free(c->life.no_room);
@@ -337,6 +344,8 @@ uint64_t core_next_us(const struct core *c)
 		at = silence_next_us(c);
 	if (reserve_first(c) && c->reserves.at_us < at)
 		at = c->reserves.at_us;
+	if (pools_next_us(c) < at)
+		at = pools_next_us(c);
 	if (watch_next_us(c) < at)
 		at = watch_next_us(c);
 	if (prefetch_next_us(c) < at)
@@ -373,6 +382,8 @@ void core_tick(struct core *c)
 		lease_check(c);
 	if (reserve_first(c) && now_boot(c) >= c->reserves.at_us)
 		reserve_review(c);
+	if (now_boot(c) >= pools_next_us(c))
+		pools_review(c);
 	if (now_boot(c) >= watch_next_us(c))
 		watch_tick(c);
 	if (now_boot(c) >= prefetch_next_us(c))

@@ -33,6 +33,7 @@
 #include "controller/share/forecast.h"
 #include "controller/share/instances.h"
 #include "controller/share/node_feed.h"
+#include "controller/share/pools.h"
 #include "controller/share/queues.h"
 #include "controller/share/reserve.h"
 #include "controller/state/core_state.h"
@@ -71,6 +72,7 @@ void state_clear(struct core *c)
 	memset(c->jobs.counts, 0, sizeof(c->jobs.counts));
 	memset(c->ports.used, 0, sizeof(c->ports.used));
 	c->alloc.dirty = c->alloc.more = 0;
+	c->pools.n_lost = 0;
 	c->points.late_job = 0;
 }
 
@@ -264,6 +266,22 @@ static int on_reservation(const struct reservation_row *row, void *arg)
 	return reserve_load(arg, row);
 }
 
+static int on_pool(const struct pool_row *row, void *arg)
+{
+	struct core *c = arg;
+
+	cluster_load(&c->records, &(struct store_cluster_row){.pool = row});
+	return 0;
+}
+
+static int on_pool_job(const struct pool_job_row *row, void *arg)
+{
+	struct core *c = arg;
+
+	cluster_load(&c->records, &(struct store_cluster_row){.pool_job = row});
+	return 0;
+}
+
 static int on_usage(const struct usage_row *row, void *arg)
 {
 	usage_load(arg, row);
@@ -426,6 +444,8 @@ static int load_records(struct core *c, struct err *e)
 	                       .took = on_took,
 	                       .reservation = on_reservation,
 	                       .budget = on_budget,
+	                       .pool = on_pool,
+	                       .pool_job = on_pool_job,
 	                       .spent = on_spent,
 	                       .arg = c};
 	uint64_t job = 0, event = 0, node = 0, since[3];
@@ -436,6 +456,7 @@ static int load_records(struct core *c, struct err *e)
 	l.day_us = since[0];
 	l.week_us = since[1];
 	l.month_us = since[2];
+	l.pools_us = pools_shown_since(c);
 	if (store_max_ids(c->store, &job, &event, &node, e) < 0 || store_load(c->store, &l, e) < 0)
 		return -1;
 	job = job + 1 > c->cfg.first_job ? job : c->cfg.first_job - 1;
@@ -475,6 +496,7 @@ static int load_records(struct core *c, struct err *e)
 			}
 		}
 	}
+	pools_loaded(c);
 	budgets_review(c, 1);
 	c->life.started_us = now_boot(c);
 	c->peers.gen++;

@@ -34,6 +34,10 @@ static const struct conf_item items[] = {
      "the same under torchrun, which imports torch before it starts a rank"},
     {"grace", CONF_DURATION, "30s", "1s", "1d",
      "from the request to end to the kill, where a job does not say"},
+    {"warm_keep_alive_max", CONF_DURATION, "6h", "1s", "28d",
+     "longest time that a warm pool waits for a job; a longer request is shortened"},
+    {"warm_chain_max", CONF_DURATION, "28d", "1s", "365d",
+     "longest life of a warm pool and of those that follow it, from the end of the first job"},
     {"queue_limit", CONF_INT, "2000000", "1", "10000000", "unfinished jobs at most"},
     {"backfill", CONF_STRING, "easy", NULL, NULL,
      "who may pass a waiting job that does not fit: none, easy (who does not make it later), conservative "

@@ -123,6 +123,7 @@ struct job_spec {
 	uint64_t max_runtime_s; /* 0 = administrator's default */
 	uint64_t max_wait_s;    /* in the queue; 0 none */
 	double max_cost_usd;    /* of all attempts; 0 none */
+	int64_t keep_alive_s;   /* "warm_pool.keep_alive_s": of the pool that the job leaves; 0 none */
 	uint64_t grace_s;       /* "limits.grace_s": TERM to KILL at stop, default 30 */
 	struct spec_retry retry;
 	struct spec_watch watch;

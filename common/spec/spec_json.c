@@ -191,7 +191,7 @@ static cJSON *retry_of(const struct spec_retry *r)
 
 cJSON *spec_to_json(const struct job_spec *s)
 {
-	cJSON *obj = cJSON_CreateObject(), *limits;
+	cJSON *obj = cJSON_CreateObject(), *limits, *pool;
 
 	cJSON_AddStringToObject(obj, "name", s->name);
 	cJSON_AddStringToObject(obj, "experiment", s->experiment);
@@ -219,6 +219,8 @@ cJSON *spec_to_json(const struct job_spec *s)
 		cJSON_AddNumberToObject(limits, "max_cost_usd", s->max_cost_usd);
 	else
 		cJSON_AddNullToObject(limits, "max_cost_usd");
+	pool = cJSON_AddObjectToObject(obj, "warm_pool");
+	json_add_u64(pool, "keep_alive_s", (uint64_t)s->keep_alive_s);
 	cJSON_AddItemToObject(obj, "watch", spec_watch_json(&s->watch));
 	cJSON_AddItemToObject(obj, "rules", spec_rules_json(s));
 	cJSON_AddItemToObject(obj, "retry", retry_of(&s->retry));

@@ -133,8 +133,8 @@
 	K("limits.grace_s", "integer", "30", 1, spec_v_i64, P(s.grace_s), 0, 3600, "seconds between TERM and KILL at a stop") \
 	K("limits.max_wait_s", "integer", "0", 1, spec_v_i64, P(s.max_wait_s), 0, 366LL * 86400, "seconds that the job waits in the queue at most, then it ends; 0: no limit") \
 	K("limits.max_cost_usd", "number", "null", 1, spec_v_money, P(s.max_cost_usd), 0, 1000000000, "money to spend on all attempts at most, then the job ends; null: no limit") \
-	K("warm_pool", "object", "{}", 0, spec_v_object, 0, 0, 0, "nodes kept warm after the job") \
-	K("warm_pool.keep_alive_s", "integer", "0", 0, spec_v_reserved, 0, 0, 0, "seconds to keep them") \
+	K("warm_pool", "object", "{}", 1, spec_v_object, 0, 0, 0, "nodes that stay warm after the job for the next job of its owner (docs/spec/15-pools.md)") \
+	K("warm_pool.keep_alive_s", "integer", "0", 1, spec_v_i64, P(s.keep_alive_s), 0, 366LL * 86400, "seconds that they stay warm without a job; 0: not at all") \
 	K("warm_pool.preload", "list of strings", "[]", 0, spec_v_reserved, 0, 0, 0, "Python modules imported ahead") \
 	K("priority", "integer", "0", 1, spec_v_i64, P(s.priority), -1000, 1000, "higher starts first") \
 	K("queue", "string", "\"default\"", 1, spec_v_queue, P(s.queue), 1, SPEC_MAX_QUEUE, "queue that the job waits in (jobctl queue ls); a/b is below a") \

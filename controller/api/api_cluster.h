@@ -40,6 +40,10 @@ void api_budget_rm(struct call *c, struct io *io);
 void api_trace(struct call *c, struct io *io);
 void api_trace_part(struct call *c, struct io *io);
 /* api_reserve.c */
+void api_pools(struct call *c, struct io *io);
+void api_pool(struct call *c, struct io *io);
+void api_pool_keep(struct call *c, struct io *io);
+void api_pool_drop(struct call *c, struct io *io);
 void api_reserves(struct call *c, struct io *io);
 void api_reserve_add(struct call *c, struct io *io);
 void api_reserve_set(struct call *c, struct io *io);

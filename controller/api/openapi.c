@@ -105,7 +105,7 @@ static const struct {
      "number:i state:s outcome:s? class:s? reason:s? cause:s? nodes:S started_at:t? ended_at:t? exit_code:i? "
      "signal:i? resumed_from_step:i? resumed_from:s? evidence:o? plan:o? skip_steps:s? set_aside:a "
      "lost_steps:i? lost_s:n? recovery:a<RecoveryPhase> phases:a placement:a? epoch:i launch_id:s? "
-     "master_port:i? price_per_hour_usd:n? cost_usd:n?",
+     "master_port:i? price_per_hour_usd:n? cost_usd:n? pool:o?",
      "cause: why it was started; evidence: what its outcome was judged by; plan: what follows (action, "
      "step, avoid, text); skip_steps: ranges that the program leaves out, of all rollbacks before it; "
      "set_aside: steps of its checkpoints that rollbacks have left behind; lost_steps, lost_s: what it did "
@@ -178,6 +178,14 @@ static const struct {
      "name:s gpus:i? gpu_model:s? gpu_memory_gb:n? vcpus:i? memory_gib:n? network_gbps:n? nvlink:b? "
      "formats:S? price_per_hour:n? power_w:n? as:S?",
      "facts that are not given stay; null resets a fact"},
+    {"PoolList", "pools:a<Pool>", NULL},
+    {"Pool",
+     "id:i name:s owner:s queue:s? exclusive:b state:s made_by:i used_by:i? keep_alive_s:i made_at:t "
+     "idle_since:t? expires_at:t? ended_at:t? cause:s? idle_usd:n? environment:o? nodes:a gpus:i",
+     "state: available, in_use, terminated; made_by, used_by: jobs; cause: why it ended (expired, dropped, "
+     "gave way, node, limit, owner); idle_usd: what it has cost since it is idle; environment: digests "
+     "{requirements, source, inputs: [{name, digest}]}; nodes: {node, gpus, cpus, memory_bytes, state}"},
+    {"PoolChange", "keep_alive_s:i", "seconds from now"},
     {"ReservationList", "reservations:a<Reservation>", NULL},
     {"Reservation",
      "name:s state:s maintenance:b queue:s? from:t to:t nodes:S still_running:a reason:s? by:s "

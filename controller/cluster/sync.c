@@ -24,7 +24,6 @@
 #include "controller/cluster/peers.h"
 #include "controller/cluster/prefetch.h"
 #include "controller/cluster/suspect.h"
-#include "controller/record/health.h"
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
 #include "controller/run/attempt.h"
@@ -34,7 +33,9 @@
 #include "controller/run/stale.h"
 #include "controller/share/node_feed.h"
 #include "controller/share/node_health.h"
+#include "controller/share/pools.h"
 #include "controller/state/core_state.h"
+#include "controller/state/health.h"
 #include "controller/state/jobs.h"
 #include "controller/state/node_table.h"
 #include "controller/state/turn.h"
@@ -237,6 +238,7 @@ void on_sync_end(struct core *c, struct cnode *n)
 		lease_look_at(c, now_boot(c));
 	}
 	node_changed(c, n, 0);
+	pools_send(c, n);
 	prefetch_due(c);
 	log_info("event=synced node=%s launches=%u", n->name, n_jobs);
 }

@@ -6,10 +6,13 @@
  */
 #include "controller/record/cluster.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/base/json.h"
+#include "controller/record/pool.h"
 
 #define P(id, name) name,
 const char *const token_kind_names[] = {"join", "user", "session", NULL};
@@ -42,6 +45,8 @@ static const struct kind {
     [CLUSTER_BUDGET] = {"budget", "queue", sizeof(struct budget_rec)},
     [CLUSTER_INSTANCE] = {"instance type", "instance", sizeof(struct instance_rec)},
     [CLUSTER_RESERVATION] = {"reservation", "reservation", sizeof(struct reservation_rec)},
+    [CLUSTER_POOL] = {"pool", "pool", sizeof(struct pool_rec)},
+    [CLUSTER_POOL_JOB] = {"what a job left in a pool", "job", sizeof(struct pool_job_rec)},
 };
 
 int name_find(const char *const *names, int n, const char *name)
@@ -158,6 +163,10 @@ static void rec_free(struct cluster_rec *r)
 		token_rec_fini((struct token_rec *)r);
 	if (r->kind == CLUSTER_INSTANCE)
 		cJSON_Delete(((struct instance_rec *)r)->own);
+	if (r->kind == CLUSTER_POOL)
+		pool_rec_fini((struct pool_rec *)r);
+	if (r->kind == CLUSTER_POOL_JOB)
+		pool_job_rec_fini((struct pool_job_rec *)r);
 	if (r->kind == CLUSTER_RESERVATION)
 		reservation_rec_fini((struct reservation_rec *)r); /* frees the name, too */
 	else
@@ -198,7 +207,7 @@ void cluster_clear(struct cluster *c)
 
 /* ---- what changed ---------------------------------------------------------------------------- */
 
-static void mark_changed(struct cluster *c, struct cluster_rec *r)
+void cluster_mark(struct cluster *c, struct cluster_rec *r)
 {
 	struct cluster_change *ch;
 
@@ -226,7 +235,7 @@ void cluster_changes(struct cluster *c, cluster_change_fn fn, void *arg)
 
 static void remove_rec(struct ctx *x)
 {
-	mark_changed(x->c, x->rec);
+	cluster_mark(x->c, x->rec);
 	cluster_forget(x->c, x->rec);
 	x->rec = NULL;
 }
@@ -280,7 +289,7 @@ static void use_token(struct ctx *x)
 		return;
 	t->used_us = x->at_us;
 	rec_set(&t->node, x->rec->name);
-	mark_changed(x->c, &t->head);
+	cluster_mark(x->c, &t->head);
 }
 
 static void apply_joined(struct ctx *x)
@@ -470,6 +479,13 @@ static void apply_reservation_step(struct ctx *x)
 	reservation_of(x)->state = x->type == EV_RESERVATION_BEGAN ? RESERVE_ACTIVE : RESERVE_ENDED;
 }
 
+/* ---- pools ----------------------------------------------------------------------------------- */
+
+static void apply_pool(struct ctx *x)
+{
+	pool_apply(x->c, (struct pool_rec *)x->rec, x->type, x->at_us, x->data);
+}
+
 /* ---- entry ----------------------------------------------------------------------------------- */
 
 static void apply_nothing(struct ctx *x)
@@ -498,6 +514,8 @@ int cluster_apply(struct cluster *c, enum event_type t, uint64_t at_us, const cJ
 	const struct rule *rule;
 	const struct kind *kind;
 	struct ctx x = {.c = c, .type = t, .at_us = at_us, .data = data};
+	const cJSON *item;
+	char number[24];
 	const char *name;
 
 	if (t < EV_JOINED || t >= N_EVENT_TYPE)
@@ -506,7 +524,9 @@ int cluster_apply(struct cluster *c, enum event_type t, uint64_t at_us, const cJ
 	if (rule->kind == CLUSTER_NONE)
 		return 0;
 	kind = &kinds[rule->kind];
-	name = data_text(&x, kind->key);
+	item = data_item(&x, kind->key);
+	snprintf(number, sizeof(number), "%" PRIu64, data_whole(&x, kind->key));
+	name = rule->kind == CLUSTER_POOL && cJSON_IsNumber(item) ? number : data_text(&x, kind->key);
 	if (!*name)
 		return err_set(e, ERR_INTERNAL, "it has no name");
 	x.rec = cluster_find(c, rule->kind, name);
@@ -516,6 +536,6 @@ int cluster_apply(struct cluster *c, enum event_type t, uint64_t at_us, const cJ
 		x.rec = cluster_rec_new(c, rule->kind, name);
 	rule->apply(&x);
 	if (x.rec && rule->apply != apply_nothing)
-		mark_changed(c, x.rec);
+		cluster_mark(c, x.rec);
 	return 0;
 }

@@ -1,6 +1,6 @@
 /*
- * cluster: records of nodes, join tokens, queues with their quotas, budgets, instance types and
- * reservations, and what each event of the cluster (job 0) does to them.
+ * cluster: records of nodes, join tokens, queues with their quotas, budgets, instance types, reservations and
+ * warm pools (pool.h), and what each event of the cluster (job 0) does to them.
  *
  * cluster_apply is pure: records + event -> records. Live code, start-up and --verify use the same records.
  * Only events change the fields that events contain. The stored events, applied to empty records, therefore
@@ -27,6 +27,8 @@ enum cluster_kind {
 	CLUSTER_BUDGET,
 	CLUSTER_INSTANCE,
 	CLUSTER_RESERVATION,
+	CLUSTER_POOL,
+	CLUSTER_POOL_JOB,
 	N_CLUSTER_KIND,
 	CLUSTER_NONE = N_CLUSTER_KIND /* of an event without a record */
 };
@@ -140,6 +142,7 @@ struct queue_rec *cluster_queue(const struct cluster *c, const char *path);
 struct budget_rec *cluster_budget(const struct cluster *c, const char *path);
 struct instance_rec *cluster_instance(const struct cluster *c, const char *name);
 struct reservation_rec *cluster_reservation(const struct cluster *c, const char *name);
+void cluster_mark(struct cluster *c, struct cluster_rec *r); /* its row is to be written */
 /* 0: the queue "default" without a row. */
 int cluster_is_stored(const struct cluster_rec *r);
 /* Frees a record; its row stays in the store. */

@@ -3,12 +3,14 @@
  */
 #include "controller/record/cluster_rows.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "common/base/json.h"
 #include "controller/record/inventory.h"
+#include "controller/record/pool.h"
 
 /* Rows borrow texts. Their fields are not const because other rows own them. */
 static char *lend_text(const char *s)
@@ -158,6 +160,33 @@ static struct cluster_rec *load_reservation(struct cluster *c, const struct rese
 	return &r->head;
 }
 
+/* The record of a row whose key is a number. */
+static void *load_numbered(struct cluster *c, enum cluster_kind kind, uint64_t number)
+{
+	char name[24];
+
+	snprintf(name, sizeof(name), "%" PRIu64, number);
+	return load_rec(c, kind, name);
+}
+
+static struct cluster_rec *load_pool(struct cluster *c, const struct pool_row *row)
+{
+	struct pool_rec *p = load_numbered(c, CLUSTER_POOL, row->id);
+
+	if (p)
+		pool_from_record_row(p, row);
+	return p ? &p->head : NULL;
+}
+
+static struct cluster_rec *load_pool_job(struct cluster *c, const struct pool_job_row *row)
+{
+	struct pool_job_rec *l = load_numbered(c, CLUSTER_POOL_JOB, row->job);
+
+	if (l)
+		pool_job_from_record_row(l, row);
+	return l ? &l->head : NULL;
+}
+
 struct cluster_rec *cluster_load(struct cluster *c, const struct store_cluster_row *row)
 {
 	if (row->node)
@@ -170,6 +199,10 @@ struct cluster_rec *cluster_load(struct cluster *c, const struct store_cluster_r
 		return load_budget(c, row->budget);
 	if (row->reservation)
 		return load_reservation(c, row->reservation);
+	if (row->pool)
+		return load_pool(c, row->pool);
+	if (row->pool_job)
+		return load_pool_job(c, row->pool_job);
 	return load_instance(c, row->instance, row->own);
 }
 
@@ -299,6 +332,15 @@ void cluster_row_make(const struct cluster_rec *r, struct cluster_row *out)
 		break;
 	case CLUSTER_RESERVATION:
 		make_reservation((const struct reservation_rec *)r, out);
+		break;
+	case CLUSTER_POOL:
+		pool_make_row((const struct pool_rec *)r, &out->pool);
+		out->own = out->pool.parts;
+		out->row.pool = &out->pool;
+		break;
+	case CLUSTER_POOL_JOB:
+		pool_job_make_row((const struct pool_job_rec *)r, &out->pool_job);
+		out->row.pool_job = &out->pool_job;
 		break;
 	case N_CLUSTER_KIND:
 		break;

@@ -19,6 +19,8 @@ struct cluster_row { /* a row made of a record; strings belong to the record or 
 		struct queue_row queue;
 		struct budget_row budget;
 		struct reservation_row reservation;
+		struct pool_row pool;
+		struct pool_job_row pool_job;
 	};
 	char *own;
 };

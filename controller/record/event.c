@@ -407,6 +407,8 @@ static int apply_placed(struct ctx *c)
 	r->attempts = a->number;
 	r->epoch = a->epoch;
 	r->status = JOB_STARTING;
+	if (cJSON_IsObject(data_item(c, "pool")))
+		a->pool = json_text(data_item(c, "pool"));
 	lower_mark(r, a->resumed_from_step);
 	rec_set(&a->skip_steps, r->skip_steps);
 	rec_set(&r->begins, NULL);

@@ -46,6 +46,7 @@ void attempt_rec_free(struct attempt_rec *a)
 	free(a->evidence);
 	free(a->plan);
 	free(a->skip_steps);
+	free(a->pool);
 	free(a);
 }
 
@@ -423,6 +424,13 @@ int rec_is_followed(const struct attempt_rec *a)
 {
 	return (a->outcome == OUT_FAILED || a->outcome == OUT_LOST || a->outcome == OUT_ROLLED_BACK) &&
 	       plan_goes_on(rec_plan_action(a));
+}
+
+int rec_goes_on(const struct job_rec *r)
+{
+	if (r->wanted != WANT_NOTHING)
+		return r->wanted == WANT_REQUEUE;
+	return r->status == JOB_RECOVERING && rec_is_followed(r->att);
 }
 
 /* 1: from the outcome until its end the attempt holds places that are clean. */

@@ -55,6 +55,7 @@ struct attempt_rec {
 	char *evidence;   /* JSON: {"rank", "node", "exit_code", "signal", "oom", "line"} and {"lost": [nodes]} */
 	char *plan;       /* JSON: {"action", "budget", "wait_s", "step", "avoid": [nodes], "text"} */
 	char *skip_steps; /* that the program leaves out: "100-150,300-420" */
+	char *pool;       /* JSON: {"id", "level", "missed"} of the warm pool that it was placed in; NULL none */
 	int64_t resumed_from_step;
 	int32_t exit_code, signal;
 	uint64_t started_us, ended_us;
@@ -136,6 +137,8 @@ void rec_plan_use(struct job_rec *r, const struct plan_used *u);
 enum plan_action rec_plan_action(const struct attempt_rec *a);
 /* 1: the attempt failed, and by its plan another one follows. */
 int rec_is_followed(const struct attempt_rec *a);
+/* 1: another attempt follows the newest one. */
+int rec_goes_on(const struct job_rec *r);
 /* 1: from the outcome on the job keeps its nodes for the next attempt, but those that the plan avoids. */
 int rec_keeps_nodes(const struct job_rec *r);
 /* 1: what the job has on that place is in use or kept: nobody else may have it. */

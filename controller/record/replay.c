@@ -5,8 +5,8 @@
  * attempt and of each rank. Tokens of launches are secret and in no event.
  *
  * Replay applies the events of the cluster to empty records (cluster.h). They must give the stored rows of
- * nodes, join tokens, queues, budgets, instance types and reservations. Rows of use are not compared, because
- * they are sums that fade with time.
+ * nodes, join tokens, queues, budgets, instance types, reservations and pools. Rows of use are not compared,
+ * because they are sums that fade with time.
  *
  * Three rules keep older databases valid. A node that was removed and came back after a restart has a second
  * row, so the newest row of a name counts. No event has the time when a node was last seen. Older versions
@@ -330,8 +330,8 @@ struct cluster_replay {
 	struct strv removed; /* "KIND NAME" of each record that an event removed */
 };
 
-static const char *const kind_names[N_CLUSTER_KIND] = {"node",   "token",         "queue",
-                                                       "budget", "instance type", "reservation"};
+static const char *const kind_names[N_CLUSTER_KIND] = {
+    "node", "token", "queue", "budget", "instance type", "reservation", "pool", "what a pool has of job"};
 
 static void note_removed(enum cluster_kind kind, const char *name, const struct cluster_rec *r, void *arg)
 {
@@ -511,8 +511,27 @@ static int reservation_differs(const struct reservation_row *mine, const struct 
 	           : 0;
 }
 
-static enum cluster_kind kind_of_row(const struct store_cluster_row *row, const char **name)
+static int pool_differs(const struct pool_row *mine, const struct pool_row *row, char *why, size_t n)
 {
+	POOL_TABLE(COMPARE_COLUMN, COMPARE_COLUMN)
+	return 0;
+}
+
+static int pool_job_differs(const struct pool_job_row *mine, const struct pool_job_row *row, char *why,
+                            size_t n)
+{
+	POOL_JOB_TABLE(COMPARE_COLUMN, COMPARE_COLUMN)
+	return 0;
+}
+
+/* number: room for a name that is one. */
+static enum cluster_kind kind_of_row(const struct store_cluster_row *row, char number[24], const char **name)
+{
+	if (row->pool || row->pool_job) {
+		snprintf(number, 24, "%" PRIu64, row->pool ? row->pool->id : row->pool_job->job);
+		*name = number;
+		return row->pool ? CLUSTER_POOL : CLUSTER_POOL_JOB;
+	}
 	*name = row->node          ? row->node->name
 	        : row->token       ? row->token->id
 	        : row->queue       ? row->queue->path
@@ -530,8 +549,9 @@ static enum cluster_kind kind_of_row(const struct store_cluster_row *row, const 
 static int cluster_row_differs(struct cluster_replay *p, const struct store_cluster_row *row, char *why,
                                size_t n)
 {
+	char number[24];
 	const char *name;
-	enum cluster_kind kind = kind_of_row(row, &name);
+	enum cluster_kind kind = kind_of_row(row, number, &name);
 	struct cluster_row mine;
 	struct cluster_rec *r;
 	int rc;
@@ -552,6 +572,10 @@ static int cluster_row_differs(struct cluster_replay *p, const struct store_clus
 		rc = budget_differs(&mine.budget, row->budget, why, n);
 	else if (row->reservation)
 		rc = reservation_differs(&mine.reservation, row->reservation, why, n);
+	else if (row->pool)
+		rc = pool_differs(&mine.pool, row->pool, why, n);
+	else if (row->pool_job)
+		rc = pool_job_differs(&mine.pool_job, row->pool_job, why, n);
 	else
 		rc = instance_differs((const struct instance_rec *)r, row->own, why, n);
 	cluster_row_fini(&mine);

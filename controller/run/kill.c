@@ -35,6 +35,7 @@
 #include "controller/share/alloc.h"
 #include "controller/share/cost.h"
 #include "controller/share/forecast.h"
+#include "controller/share/pools.h"
 #include "controller/share/queues.h"
 #include "controller/state/core_state.h"
 #include "controller/state/jobs.h"
@@ -116,7 +117,7 @@ void place_cleaned(struct core *c, struct cjob *j, struct cnode *n)
 {
 	/* The next attempt may have the place of one that is being collected. */
 	if (!j->looks_back && !rec_holds(&j->r, rec_place_of(j->r.att, n->r.id)))
-		alloc_release(c, j, n->r.id);
+		pool_release(c, j, rec_place_of(j->r.att, n->r.id));
 	node_job_del(n, j);
 }
 
@@ -412,7 +413,7 @@ void decide_outcome(struct core *c, struct cjob *j)
 
 		j->act->rt[i].progress_us = now_boot(c); /* the time without upload progress starts here */
 		if (p->state == PLACE_CLEANED && !rec_holds(&j->r, p))
-			alloc_release(c, j, p->node_id);
+			pool_release(c, j, p);
 	}
 	log_info("event=outcome job=%" PRIu64 " attempt=%u outcome=%s class=%s", j->r.id, j->r.att->number,
 	         state_name(STATE_OUTCOME, (int)j->r.att->outcome), state_name(STATE_CLASS, (int)v.cls));

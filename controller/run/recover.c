@@ -355,11 +355,7 @@ void recover_plan(struct core *c, struct cjob *j, const struct recover_cause *wh
 
 int recover_goes_on(const struct cjob *j)
 {
-	const struct attempt_rec *a = j->r.att;
-
-	if (j->r.wanted != WANT_NOTHING)
-		return j->r.wanted == WANT_REQUEUE;
-	return j->r.status == JOB_RECOVERING && rec_is_followed(a);
+	return rec_goes_on(&j->r);
 }
 
 void recover_say(const struct cjob *j, struct text *out)

@@ -25,6 +25,7 @@
 #include "controller/run/resolve.h"
 #include "controller/share/alloc.h"
 #include "controller/share/cost.h"
+#include "controller/share/pools.h"
 #include "controller/state/core_state.h"
 #include "controller/state/jobs.h"
 #include "controller/state/node_table.h"
@@ -239,6 +240,7 @@ void start_attempt(struct core *c, struct cjob *j, const struct sched_decision *
 	json_add_u64(d, "master_port", master_port(c, dec->places[0].node));
 	cost_placed(c, j, dec, d);
 	add_begins(a, d);
+	pools_placed(c, j, dec, d);
 	cJSON_AddItemToObject(d, "nodes", nodes_json(c, a->spec, dec));
 	if (job_post(c, j, EV_PLACED, d) < 0) {
 		active_free(c, j);
@@ -246,6 +248,7 @@ void start_attempt(struct core *c, struct cjob *j, const struct sched_decision *
 		return;
 	}
 	sched_job_started(c->sched, j->r.id);
+	pools_taken(c, j);
 	j->goes_first = 0;
 	j->waited_us = 0;
 	cost_begins(c, j, 0);
@@ -282,6 +285,7 @@ void decide(struct core *c)
 			sched_job_remove(c->sched, d->job);
 		}
 		sched_decision_free(d);
+		pools_settle(c);
 	}
 }
 
@@ -300,9 +304,11 @@ char *start_spec(const struct cjob *j)
 
 	/* The order names the folder, and agents of the version before do not know the key. */
 	cJSON_DeleteItemFromObjectCaseSensitive(json, "checkpoint");
-	/* Restarts and watches are hearthd's part, and agents of the version before do not know these keys. */
+	/* Restarts, watches and pools are hearthd's part, and agents of the version before do not know these
+	 * keys. */
 	cJSON_DeleteItemFromObjectCaseSensitive(json, "retry");
 	cJSON_DeleteItemFromObjectCaseSensitive(json, "watch");
+	cJSON_DeleteItemFromObjectCaseSensitive(json, "warm_pool");
 	if (!j->act->spec->n_rules)
 		cJSON_DeleteItemFromObjectCaseSensitive(json, "rules");
 	text = json_text(json);
@@ -394,6 +400,8 @@ static void send_prepare(struct core *c, struct cjob *j, uint32_t place)
 	    .resume_step = a->resumed_from_step,
 	    .grace_ms = act->grace_ms,
 	    .prepare_timeout_ms = c->cfg.prepare_timeout_s * 1000,
+	    .pool = pool_used_on(a, p->node),
+	    .pool_keep = act->spec->keep_alive_s > 0,
 	};
 
 	if (!gang) { /* cannot happen: the limits of a specification are far lower */

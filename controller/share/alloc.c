@@ -21,6 +21,7 @@
 #include "controller/share/instances.h"
 #include "controller/share/node_feed.h"
 #include "controller/share/node_health.h"
+#include "controller/share/pools.h"
 #include "controller/state/core_state.h"
 #include "controller/state/history.h"
 #include "controller/state/jobs.h"
@@ -235,6 +236,7 @@ void alloc_ask(struct core *c, const struct job_spec *spec, const char *owner, s
 	else if (r->why != SCHED_DEPENDS)
 		forecast_job(c, w.in.id, owner, spec->name, f);
 	sched_job_remove(c->sched, w.in.id);
+	pools_settle(c);
 	history_note(c, "tried");
 	c->alloc.dirty = 1;
 	wishes_fini(&w);
@@ -547,6 +549,7 @@ void alloc_prepare(struct core *c)
 	if (c->alloc.dirty)
 		node_health_review(c);
 	node_feed(c); /* of nodes whose level fell */
+	pools_settle(c);
 }
 
 /* Kept places stay where the last attempt had them, so that node ranks change as little as can be. */

@@ -11,6 +11,7 @@
 #include "controller/record/inventory.h"
 #include "controller/share/instances.h"
 #include "controller/share/node_health.h"
+#include "controller/share/pools.h"
 #include "controller/share/reserve.h"
 #include "controller/state/core_state.h"
 #include "controller/state/jobs.h"
@@ -75,11 +76,14 @@ static void set_sched_node(struct core *c, struct cnode *n)
 static void feed_node(struct core *c, struct cnode *n, int inventory_changed)
 {
 	if (n->r.state == NODE_REMOVED) {
+		pools_leave_node(c, n, "the node was removed");
 		if (n->in_sched)
 			sched_node_remove(c->sched, n->r.id);
 		n->in_sched = 0;
 		return;
 	}
+	if (c->life.loaded && (n->r.state != NODE_UP || n->r.drain) && pool_first(c))
+		pools_leave_node(c, n, n->r.drain ? "the node is drained" : "the node is lost");
 	if (n->inv.known && (!n->in_sched || inventory_changed || n->sched_usable != is_usable(n) ||
 	                     n->sched_spare != n->r.spare || n->sched_health != node_health(c, n)))
 		set_sched_node(c, n);

@@ -5,9 +5,9 @@
 #include "controller/share/node_health.h"
 
 #include "common/base/json.h"
-#include "controller/record/health.h"
 #include "controller/share/node_feed.h"
 #include "controller/state/core_state.h"
+#include "controller/state/health.h"
 #include "controller/state/node_table.h"
 
 uint32_t node_health(const struct core *c, const struct cnode *n)

@@ -75,16 +75,18 @@ struct core_config {
 	uint32_t beat_ms;                                    /* 1000 */
 	uint32_t lease_ms;                                   /* 10,000 until recovery chooses it per job */
 	uint64_t max_runtime_default_s, max_runtime_limit_s; /* 86,400 and 30 days; administrator's */
-	uint32_t prepare_timeout_s;    /* 600: staging without progress for so long names the node */
-	uint32_t prepare_limit_s;      /* 14,400: from the placement until all nodes are ready */
-	uint32_t ready_timeout_s;      /* 30: from GO to the first rank's start */
-	uint32_t rendezvous_timeout_s; /* 300: the same under torchrun, which imports torch first */
-	uint32_t default_grace_s;      /* 30 */
-	uint32_t queue_limit;          /* unfinished jobs at most: 2,000,000 */
-	uint8_t backfill;              /* enum core_backfill */
-	uint32_t starve_s;             /* a job that waits longer goes before fair share; 0: none */
-	uint32_t port_lo, port_hi;     /* master ports, when a node gives none */
-	const char *owner_of_admin;    /* user behind requests that name none */
+	uint32_t prepare_timeout_s;     /* 600: staging without progress for so long names the node */
+	uint32_t prepare_limit_s;       /* 14,400: from the placement until all nodes are ready */
+	uint32_t ready_timeout_s;       /* 30: from GO to the first rank's start */
+	uint32_t rendezvous_timeout_s;  /* 300: the same under torchrun, which imports torch first */
+	uint32_t default_grace_s;       /* 30 */
+	uint32_t queue_limit;           /* unfinished jobs at most: 2,000,000 */
+	uint32_t warm_keep_alive_max_s; /* 21,600: of a warm pool */
+	uint32_t warm_chain_max_s;      /* 28 days: of a chain of pools */
+	uint8_t backfill;               /* enum core_backfill */
+	uint32_t starve_s;              /* a job that waits longer goes before fair share; 0: none */
+	uint32_t port_lo, port_hi;      /* master ports, when a node gives none */
+	const char *owner_of_admin;     /* user behind requests that name none */
 };
 
 #endif

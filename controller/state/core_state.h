@@ -141,6 +141,12 @@ struct prefetch_state { /* cluster/prefetch.c */
 	uint64_t at_us;     /* boot: the next look at spares; UINT64_MAX none */
 };
 
+struct pool_table {               /* share/pools.c */
+	uint64_t at_us;               /* boot: the next review */
+	struct sched_pool_lost *lost; /* share/pool_take.c: not dealt with yet */
+	size_t n_lost;
+};
+
 struct watch_state { /* watch/watch.c */
 	struct job_watch *all;
 	uint64_t at_us;     /* boot: the next tick */
@@ -175,6 +181,7 @@ struct core {
 	struct queue_state queues;
 	struct budget_state budgets;
 	struct reserve_table reserves;
+	struct pool_table pools;
 	struct health_state health;
 	struct array_state arrays;
 	struct port_state ports;

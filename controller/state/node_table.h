@@ -11,9 +11,9 @@
 #include "common/base/text.h"
 #include "common/os/proc.h"
 #include "controller/record/cluster.h"
-#include "controller/record/health.h"
 #include "controller/record/inventory.h"
 #include "controller/state/core_state.h"
+#include "controller/state/health.h"
 
 struct stale { /* a launch that the agent has and that must not be: unknown, old or given up */
 	uint64_t job;

@@ -37,6 +37,8 @@
  *   REQ_INSTANCE_SET: node: its name; body: facts, null takes one back
  *   REQ_RESERVES: -> {reservations: [..]}
  *   REQ_RESERVE_ADD: node: its name; body: see api_reserve.c
+ *   REQ_POOLS: body: {state?, owner?} -> {pools: [..]}
+ *   REQ_POOL, REQ_POOL_KEEP, REQ_POOL_DROP: node: its id or name; body: -, {keep_alive_s}, {node?: "a,b"}
  *   REQ_BRIEF: body: the answer to be completed: a job, or {jobs: [..]}
  *   REQ_BUDGET_SET: node: path of a queue or user; body: {usd?, period?, action?}
  *   REQ_JOIN: body: {token, node, csr} -> {cert, ca, node} (no login needed)
@@ -81,6 +83,10 @@
 	R(REQ_RESERVE_ADD,   req_reserve_add,   ROLE_ADMIN, RQ_CHANGES, "make a reservation")      \
 	R(REQ_RESERVE_SET,   req_reserve_set,   ROLE_ADMIN, RQ_CHANGES, "change a reservation")    \
 	R(REQ_RESERVE_RM,    req_reserve_rm,    ROLE_ADMIN, RQ_CHANGES, "remove a reservation")    \
+	R(REQ_POOLS,         req_pools,         ROLE_JOB,   RQ_ASKS,    "list pools")              \
+	R(REQ_POOL,          req_pool,          ROLE_JOB,   RQ_ASKS,    "show a pool")             \
+	R(REQ_POOL_KEEP,     req_pool_keep,     ROLE_USER,  RQ_CHANGES, "keep a pool")             \
+	R(REQ_POOL_DROP,     req_pool_drop,     ROLE_USER,  RQ_CHANGES, "drop a pool")             \
 	R(REQ_BRIEF,         req_brief,         ROLE_JOB,   RQ_ASKS,    "say why jobs wait")       \
 	R(REQ_BUDGETS,       req_budgets,       ROLE_USER,  RQ_ASKS,    "list budgets")            \
 	R(REQ_BUDGET_SET,    req_budget_set,    ROLE_ADMIN, RQ_CHANGES, "set a budget")            \

@@ -494,6 +494,14 @@ static void write_cluster_row(enum cluster_kind kind, const char *name, const st
 		else
 			store_txn_reservation_del(t->txn, name);
 		break;
+	case CLUSTER_POOL: /* rows of pools stay */
+		if (r)
+			store_txn_pool(t->txn, &row.pool);
+		break;
+	case CLUSTER_POOL_JOB:
+		if (r)
+			store_txn_pool_job(t->txn, &row.pool_job);
+		break;
 	case N_CLUSTER_KIND:
 		break;
 	}

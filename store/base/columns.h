@@ -92,7 +92,8 @@
 	C(FILLED, account, SAME) /* who pays: QUEUE/@OWNER */ \
 	C(TEXT, evidence, SAME) /* JSON: what the outcome was judged by (rec.h); "" none */ \
 	C(TEXT, plan, SAME) /* JSON: what follows (rec.h); "" it ended as it should, or by request */ \
-	C(TEXT, skip_steps, SAME) /* steps that it leaves out, of all rollbacks before it; "" none */
+	C(TEXT, skip_steps, SAME) /* steps that it leaves out, of all rollbacks before it; "" none */ \
+	C(TEXT, pool, SAME) /* JSON: {"id", "level", "missed"} of the warm pool that it was placed in; "" none */
 
 #define RANK_TABLE(F, C) \
 	F(U64, job, KEY) \
@@ -145,6 +146,37 @@
 	C(U64, size_bytes, SAME) \
 	C(U32, files, SAME) \
 	C(NULLABLE, text, SAME) /* why it is torn or gone */
+/* Warm pools, and what jobs left in them: records of the cluster (record/pool.h). */
+#define POOL_TABLE(F, C) \
+	F(U64, id, KEY) \
+	C(TEXT, name, SAME) \
+	C(TEXT, owner, SAME) \
+	C(TEXT, queue, SAME) \
+	C(TEXT, state, MADE) /* available in_use terminated */ \
+	C(TEXT, cause, SAME) /* of its end; "" none */ \
+	C(U64, made_by, SAME) /* job */ \
+	C(U64, last_job, SAME) /* that made it, or gave it back last */ \
+	C(U8, exclusive, SAME) \
+	C(U64, keep_alive_s, SAME) \
+	C(U64, made_us, SAME) \
+	C(U64, idle_us, SAME) /* since when it is idle */ \
+	C(U64, expires_us, SAME) \
+	C(U64, chain_us, SAME) /* when the first job of its chain left its first pool */ \
+	C(U64, ended_us, SAME) /* 0: it lives */ \
+	C(TEXT, environment, SAME) /* JSON: {"requirements", "source", "inputs": [{name, digest}]} */ \
+	C(TEXT, parts, MADE) /* JSON: [{node, node_id, gpus, cpus, memory_bytes, disk_bytes, used_by}] */
+
+#define POOL_JOB_TABLE(F, C) \
+	F(U64, job, KEY) \
+	C(U64, pool, SAME) /* that it made, or gave back */ \
+	C(TEXT, status, MADE) /* available reused terminated */ \
+	C(U64, left_us, SAME) \
+	C(U64, until_us, SAME) /* 0: it waits still */ \
+	C(U64, reused_by, SAME) /* the last job that took some of it; 0 none */ \
+	C(TEXT, account, SAME) /* that pays: QUEUE/@OWNER */ \
+	C(U64, price_uusd, SAME) /* of an hour, since since_us */ \
+	C(U64, since_us, SAME) \
+	C(U64, idle_uusd, SAME) /* what it cost until since_us */
 /* clang-format on */
 
 /* What the macros below make of a table. */
@@ -171,5 +203,8 @@
 
 #define CHECKPOINT_COLUMNS      CHECKPOINT_TABLE(COLUMN_FIRST, COLUMN_NEXT)
 #define CHECKPOINT_PART_COLUMNS CHECKPOINT_PART_TABLE(COLUMN_FIRST, COLUMN_NEXT)
+
+#define POOL_COLUMNS     POOL_TABLE(COLUMN_FIRST, COLUMN_NEXT)
+#define POOL_JOB_COLUMNS POOL_JOB_TABLE(COLUMN_FIRST, COLUMN_NEXT)
 
 #endif

@@ -65,6 +65,18 @@ void checkpoint_part_row_fini(struct checkpoint_part_row *r)
 	memset(r, 0, sizeof(*r));
 }
 
+void pool_row_fini(struct pool_row *r)
+{
+	POOL_TABLE(FREE_COLUMN, FREE_COLUMN)
+	memset(r, 0, sizeof(*r));
+}
+
+void pool_job_row_fini(struct pool_job_row *r)
+{
+	POOL_JOB_TABLE(FREE_COLUMN, FREE_COLUMN)
+	memset(r, 0, sizeof(*r));
+}
+
 void node_row_fini(struct node_row *r)
 {
 	NODE_STRINGS(FREE)

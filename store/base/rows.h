@@ -62,6 +62,14 @@ struct checkpoint_part_row {
 	CHECKPOINT_PART_TABLE(COLUMN_MEMBER, COLUMN_MEMBER)
 };
 
+struct pool_row {
+	POOL_TABLE(COLUMN_MEMBER, COLUMN_MEMBER)
+};
+
+struct pool_job_row {
+	POOL_JOB_TABLE(COLUMN_MEMBER, COLUMN_MEMBER)
+};
+
 struct node_row {
 	uint64_t id;
 	char *name, *address;
@@ -157,6 +165,8 @@ void attempt_row_fini(struct attempt_row *r);
 void rank_row_fini(struct rank_row *r);
 void checkpoint_row_fini(struct checkpoint_row *r);
 void checkpoint_part_row_fini(struct checkpoint_part_row *r);
+void pool_row_fini(struct pool_row *r);
+void pool_job_row_fini(struct pool_job_row *r);
 void node_row_fini(struct node_row *r);
 void artifact_row_fini(struct artifact_row *r);
 void token_row_fini(struct token_row *r);

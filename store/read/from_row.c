@@ -55,6 +55,20 @@ void checkpoint_part_from_row(sqlite3_stmt *st, struct checkpoint_part_row *r)
 	CHECKPOINT_PART_TABLE(READ_COLUMN, READ_COLUMN)
 }
 
+void pool_from_row(sqlite3_stmt *st, struct pool_row *r)
+{
+	int col = 0;
+
+	POOL_TABLE(READ_COLUMN, READ_COLUMN)
+}
+
+void pool_job_from_row(sqlite3_stmt *st, struct pool_job_row *r)
+{
+	int col = 0;
+
+	POOL_JOB_TABLE(READ_COLUMN, READ_COLUMN)
+}
+
 /* In keys an empty text stands for NULL. */
 static char *dup_or_null(sqlite3_stmt *st, int col)
 {

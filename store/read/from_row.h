@@ -18,6 +18,8 @@ void attempt_from_row(sqlite3_stmt *st, struct attempt_row *r);
 void rank_from_row(sqlite3_stmt *st, struct rank_row *r);
 void checkpoint_from_row(sqlite3_stmt *st, struct checkpoint_row *r);
 void checkpoint_part_from_row(sqlite3_stmt *st, struct checkpoint_part_row *r);
+void pool_from_row(sqlite3_stmt *st, struct pool_row *r);
+void pool_job_from_row(sqlite3_stmt *st, struct pool_job_row *r);
 #define ARTIFACT_COLUMNS   "job, attempt, kind, node, digest, uri, size_bytes, files, at_us"
 #define ARTIFACT_N_COLUMNS 9
 void artifact_from_row(sqlite3_stmt *st, struct artifact_row *r);

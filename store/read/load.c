@@ -240,6 +240,41 @@ static int on_spent(sqlite3_stmt *st, const struct store_load *l)
 	return l->spent(&r, l->arg);
 }
 
+static int on_pool(sqlite3_stmt *st, const struct store_load *l)
+{
+	struct pool_row r;
+	int rc;
+
+	pool_from_row(st, &r);
+	rc = l->pool(&r, l->arg);
+	pool_row_fini(&r);
+	return rc;
+}
+
+static int on_pool_job(sqlite3_stmt *st, const struct store_load *l)
+{
+	struct pool_job_row r;
+	int rc;
+
+	pool_job_from_row(st, &r);
+	rc = l->pool_job(&r, l->arg);
+	pool_job_row_fini(&r);
+	return rc;
+}
+
+static int load_pools(sqlite3 *db, const struct store_load *l, struct err *e)
+{
+	int rc = 0;
+
+	if (l->pool)
+		rc = each_row(db, "SELECT " POOL_COLUMNS " FROM pool WHERE ended_us = 0 OR ended_us > ? ORDER BY id",
+		              l->pools_us, on_pool, l, e);
+	if (rc == 0 && l->pool_job)
+		rc = each_row(db, "SELECT " POOL_JOB_COLUMNS " FROM pool_job WHERE until_us = 0 ORDER BY job", 0,
+		              on_pool_job, l, e);
+	return rc;
+}
+
 /* One pass over the index of priced attempts that ended since the earliest of the three times. */
 static int load_spent(sqlite3 *db, const struct store_load *l, struct err *e)
 {
@@ -344,6 +379,8 @@ int store_load(struct store *s, const struct store_load *l, struct err *e)
 	if (rc == 0 && l->node)
 		rc = each_row(db, "SELECT " NODE_COLUMNS " FROM node WHERE state <> 'removed' ORDER BY id", 0,
 		              on_node, l, e);
+	if (rc == 0)
+		rc = load_pools(db, l, e);
 	if (rc == 0 && l->token)
 		rc = each_row(db,
 		              "SELECT " TOKEN_COLUMNS " FROM token "
@@ -369,7 +406,8 @@ int store_max_ids(struct store *s, uint64_t *job, uint64_t *event, uint64_t *nod
 {
 	/* Numbers of members are given with their array's, also of those that were never made. */
 	static const char job_sql[] = "SELECT max(ifnull((SELECT max(id) FROM job), 0), ifnull((SELECT max(id + "
-	                              "members) FROM job WHERE members > 0), 0))";
+	                              "members) FROM job WHERE members > 0), 0), ifnull((SELECT max(id) "
+	                              "FROM pool), 0))";
 	int64_t j = 0, ev = 0, n = 0;
 
 	if (sqlh_number(s->read, job_sql, &j, e) < 0 ||

@@ -46,6 +46,10 @@ struct store_load {
 	int (*instance)(const char *name, const char *own, void *arg); /* by name */
 	int (*reservation)(const struct reservation_row *r, void *arg);
 	int (*budget)(const struct budget_row *r, void *arg);
+	/* Pools that live, or ended since pools_us; what jobs left in pools, as long as it waits. */
+	int (*pool)(const struct pool_row *r, void *arg);
+	int (*pool_job)(const struct pool_job_row *r, void *arg);
+	uint64_t pools_us;
 	/* Run times of the newest 10,000 completed jobs (last attempt), oldest first; called before job. */
 	int (*took)(const char *owner, const char *name, uint64_t took_us, void *arg);
 	int (*spent)(const struct spent_row *r, void *arg);

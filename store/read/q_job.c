@@ -113,7 +113,7 @@ static cJSON *attempt_json(const struct attempt_row *a)
 	cJSON_AddItemToObject(o, "evidence", json_of_text(a->evidence && *a->evidence ? a->evidence : NULL));
 	cJSON_AddItemToObject(o, "plan", json_of_text(a->plan && *a->plan ? a->plan : NULL));
 	json_add_str(o, "skip_steps", a->skip_steps && *a->skip_steps ? a->skip_steps : NULL);
-	cJSON_AddNullToObject(o, "pool");
+	cJSON_AddItemToObject(o, "pool", json_of_text(a->pool && *a->pool ? a->pool : NULL));
 	cJSON_AddItemToObject(o, "phases", phases_json(a->phases));
 	cJSON_AddItemToObject(o, "placement", placement);
 	json_add_u64(o, "epoch", a->epoch);

@@ -379,6 +379,50 @@ static void check_sets(struct verify *v, void **state)
 	}
 }
 
+static int next_pool(sqlite3_stmt *st, struct pool_row *r, struct err *e)
+{
+	int rc = st ? sqlh_step(st, e) : -1;
+
+	if (rc > 0)
+		pool_from_row(st, r);
+	return rc;
+}
+
+static int next_pool_job(sqlite3_stmt *st, struct pool_job_row *r, struct err *e)
+{
+	int rc = st ? sqlh_step(st, e) : -1;
+
+	if (rc > 0)
+		pool_job_from_row(st, r);
+	return rc;
+}
+
+static void check_pools(struct verify *v, void **state)
+{
+	struct err e = {.text = ""};
+	sqlite3_stmt *pools = sqlh_prepare(v->db, "SELECT " POOL_COLUMNS " FROM pool ORDER BY id", &e);
+	sqlite3_stmt *lefts = sqlh_prepare(v->db, "SELECT " POOL_JOB_COLUMNS " FROM pool_job ORDER BY job", &e);
+	char why[512] = "";
+	struct pool_row pool;
+	struct pool_job_row left;
+	int rc, lrc;
+
+	while ((rc = next_pool(pools, &pool, &e)) > 0) {
+		if (cluster(state, NULL, &(struct store_cluster_row){.pool = &pool}, why, sizeof(why)) < 0)
+			report_finding(v, "pool %" PRIu64 ": replay of the cluster's events differs: %s", pool.id, why);
+		pool_row_fini(&pool);
+	}
+	while ((lrc = next_pool_job(lefts, &left, &e)) > 0) {
+		if (cluster(state, NULL, &(struct store_cluster_row){.pool_job = &left}, why, sizeof(why)) < 0)
+			report_finding(v, "job %" PRIu64 ": replay of what it left in a pool differs: %s", left.job, why);
+		pool_job_row_fini(&left);
+	}
+	if (rc < 0 || lrc < 0)
+		report_finding(v, "cannot read: %s", e.text);
+	sqlite3_finalize(pools);
+	sqlite3_finalize(lefts);
+}
+
 static void check_cluster(struct verify *v)
 {
 	struct err e = {.text = ""};
@@ -406,6 +450,7 @@ static void check_cluster(struct verify *v)
 	if (rc < 0)
 		report_finding(v, "cannot read: %s", e.text);
 	check_sets(v, &state);
+	check_pools(v, &state);
 	while (cluster(&state, NULL, NULL, why, sizeof(why)) < 0)
 		report_finding(v, "%s", why);
 	sqlite3_finalize(nodes);

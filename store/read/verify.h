@@ -33,6 +33,8 @@ struct store_cluster_row { /* one of them is set */
 	const struct reservation_row *reservation;
 	const struct queue_row *queue;
 	const struct budget_row *budget;
+	const struct pool_row *pool;
+	const struct pool_job_row *pool_job;
 	const char *instance, *own; /* name and settings of an instance type */
 };
 /* The same for events that belong to no job. store_verify calls it for each event in order (ev), then for
@@ -43,9 +45,10 @@ typedef int (*store_cluster_fn)(void **state, const struct event_row *ev, const 
 void store_verify_set_cluster(store_cluster_fn fn);
 
 /* Checks that SQLite finds the file intact; that the rows of every job are what a replay of its events gives,
- * and those of nodes, tokens, reservations, queues, budgets and instance types what the cluster's events
- * give; that projections match rows, and chunks of series their totals; and that referenced blobs exist (in
- * blobs/ next to the file). Calls report for each finding, and for each check that it left out ("skipped:
+ * and those of nodes, tokens, reservations, queues, budgets, instance types and pools what the cluster's
+ * events give; that projections match rows, and chunks of series their totals; and that referenced blobs
+ * exist (in blobs/ next to the file). Calls report for each finding, and for each check that it left out
+ * ("skipped:
  * ..."). Returns the number of findings, or -1 when it could not check. */
 int store_verify(const char *path, void (*report)(const char *line, void *arg), void *arg, struct err *e);
 

@@ -208,6 +208,23 @@ void store_txn_checkpoint_part(struct store_txn *t, const struct checkpoint_part
 	end_op(t);
 }
 
+/* Pools have numbers of jobs. */
+void store_txn_pool(struct store_txn *t, const struct pool_row *r)
+{
+	begin_op(t, OP_POOL, 0);
+	POOL_TABLE(PUT_COLUMN, PUT_COLUMN)
+	end_op(t);
+	if (r->id > t->max_job)
+		t->max_job = r->id;
+}
+
+void store_txn_pool_job(struct store_txn *t, const struct pool_job_row *r)
+{
+	begin_op(t, OP_POOL_JOB, 0);
+	POOL_JOB_TABLE(PUT_COLUMN, PUT_COLUMN)
+	end_op(t);
+}
+
 void store_txn_checkpoints_del(struct store_txn *t, uint64_t job)
 {
 	begin_op(t, OP_CHECKPOINTS_DEL, job);

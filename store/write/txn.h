@@ -33,6 +33,8 @@ void store_txn_checkpoint_part(struct store_txn *t, const struct checkpoint_part
 void store_txn_checkpoints_del(struct store_txn *t, uint64_t job);
 /* Stores the state of a job's watches; NULL removes it. */
 void store_txn_watch(struct store_txn *t, uint64_t job, const char *state);
+void store_txn_pool(struct store_txn *t, const struct pool_row *r);
+void store_txn_pool_job(struct store_txn *t, const struct pool_job_row *r);
 void store_txn_node(struct store_txn *t, const struct node_row *r);
 void store_txn_artifact(struct store_txn *t, const struct artifact_row *r);
 /* Changes a tag after the submit; the tags of a specification need no call. value NULL removes the tag, also

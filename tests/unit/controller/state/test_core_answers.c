@@ -47,6 +47,10 @@ static const struct {
     {REQ_RESERVE_ADD, HTTP_POST, "/api/v1/reservations"},
     {REQ_RESERVE_SET, HTTP_PATCH, "/api/v1/reservations/{name}"},
     {REQ_RESERVE_RM, HTTP_DELETE, "/api/v1/reservations/{name}"},
+    {REQ_POOLS, HTTP_GET, "/api/v1/pools"},
+    {REQ_POOL, HTTP_GET, "/api/v1/pools/{name}"},
+    {REQ_POOL_KEEP, HTTP_PATCH, "/api/v1/pools/{name}"},
+    {REQ_POOL_DROP, HTTP_DELETE, "/api/v1/pools/{name}"},
     {REQ_INSTANCES, HTTP_GET, "/api/v1/instances"},
     {REQ_INSTANCE_SET, HTTP_POST, "/api/v1/instances"},
     {REQ_INSTANCE_RM, HTTP_DELETE, "/api/v1/instances/{name}"},
@@ -278,6 +282,26 @@ static void test_reservations(void)
 	world_destroy(w);
 }
 
+static void test_pools(void)
+{
+	static const char spec[] = "{\"name\": \"p\", \"command\": [\"/bin/x\"], \"launcher\": \"direct\", "
+	                           "\"resources\": {\"gpus_per_instance\": 1}, \"warm_pool\": "
+	                           "{\"keep_alive_s\": 600}}";
+	struct world *w = world_create(9);
+	uint64_t id;
+
+	world_agent_up(w, "a", 1, 4);
+	ask(w, REQ_POOLS, 0, NULL, NULL, "with none");
+	id = world_submit(w, spec);
+	world_begin(w, id);
+	world_end_with(w, id, 0);
+	ask(w, REQ_POOLS, 0, NULL, NULL, "with one");
+	ask(w, REQ_POOL, 0, "p", NULL, "of that name");
+	ask(w, REQ_POOL_KEEP, 0, "p", "{\"keep_alive_s\": 900}", "for longer");
+	ask(w, REQ_POOL_DROP, 0, "p", NULL, "of that name");
+	world_destroy(w);
+}
+
 static void test_instances(void)
 {
 	struct world *w = world_create(6);
@@ -351,6 +375,7 @@ int main(void)
 	test_nodes();
 	test_queues();
 	test_reservations();
+	test_pools();
 	test_instances();
 	test_budgets();
 	test_failing();

@@ -275,6 +275,8 @@ COUNTS(n_queue, const struct queue_row *)
 COUNTS(n_usage, const struct usage_row *)
 COUNTS(n_reservation, const struct reservation_row *)
 COUNTS(n_budget, const struct budget_row *)
+COUNTS(n_pool, const struct pool_row *)
+COUNTS(n_pool_job, const struct pool_job_row *)
 COUNTS(n_spent, const struct spent_row *)
 COUNTS(n_member, const struct member_row *)
 static int n_idem(const char *key, const char *digest, uint64_t job, void *arg)
@@ -307,10 +309,29 @@ static int n_event(uint64_t job, uint32_t attempt, uint64_t at_us, const char *d
 /* All of it, or an error. */
 static void test_load(struct kit *k)
 {
-	const struct store_load l = {n_job,      n_attempt,     n_rank,   NULL,       NULL,    NULL,    n_node,
-	                             n_token,    n_idem,        n_answer, n_member,   n_ended, n_queue, n_usage,
-	                             n_instance, n_reservation, n_budget, n_took,     n_spent, 1,       1,
-	                             1,          NULL,          n_event,  "submitted"};
+	const struct store_load l = {.job = n_job,
+	                             .attempt = n_attempt,
+	                             .rank = n_rank,
+	                             .node = n_node,
+	                             .token = n_token,
+	                             .idem = n_idem,
+	                             .answer = n_answer,
+	                             .member = n_member,
+	                             .ended = n_ended,
+	                             .queue = n_queue,
+	                             .usage = n_usage,
+	                             .instance = n_instance,
+	                             .reservation = n_reservation,
+	                             .budget = n_budget,
+	                             .pool = n_pool,
+	                             .pool_job = n_pool_job,
+	                             .took = n_took,
+	                             .spent = n_spent,
+	                             .day_us = 1,
+	                             .week_us = 1,
+	                             .month_us = 1,
+	                             .event = n_event,
+	                             .event_type = "submitted"};
 	int bad = 0, whole;
 	uint64_t id[3];
 	struct err e;

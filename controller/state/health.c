@@ -1,5 +1,5 @@
 /* health: see health.h. */
-#include "controller/record/health.h"
+#include "controller/state/health.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -6,8 +6,8 @@
  * scheduler is informed seldom: 0 healthy, 1 from a sum of 3/4 on, 2 from 2, 3 from 4. One broken connection
  * leaves a node healthy. hearthd forgets all of it at its end. Pure.
  */
-#ifndef HEARTH_CONTROLLER_RECORD_HEALTH_H
-#define HEARTH_CONTROLLER_RECORD_HEALTH_H
+#ifndef HEARTH_CONTROLLER_STATE_HEALTH_H
+#define HEARTH_CONTROLLER_STATE_HEALTH_H
 
 #include <stddef.h>
 #include <stdint.h>

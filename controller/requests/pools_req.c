@@ -1,0 +1,229 @@
+/*
+ * pools_req: warm pools: list, show, change the time, end (docs/spec/15-pools.md).
+ */
+#include "controller/requests/requests.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/base/json.h"
+#include "common/base/strutil.h"
+#include "common/base/text.h"
+#include "common/base/xalloc.h"
+#include "controller/record/pool.h"
+#include "controller/share/pools.h"
+#include "controller/state/core_state.h"
+#include "controller/state/node_table.h"
+#include "controller/state/requester.h"
+#include "controller/state/turn.h"
+
+#define POOLS_SHOWN 10000 /* in one answer */
+
+/* ---- as JSON ----------------------------------------------------------------------------------------- */
+
+static cJSON *part_json(const struct pool_part *part)
+{
+	cJSON *o = cJSON_CreateObject(), *gpus;
+
+	json_add_str(o, "node", part->node);
+	gpus = cJSON_AddArrayToObject(o, "gpus");
+	for (uint32_t i = 0; i < part->gpus.n; i++)
+		cJSON_AddItemToArray(gpus, cJSON_CreateNumber(part->gpus.v[i]));
+	json_add_u64(o, "cpus", part->cpus.n);
+	json_add_u64(o, "memory_bytes", part->memory_bytes);
+	json_add_str(o, "state", pool_state_names[part->used_by ? POOL_IN_USE : POOL_AVAILABLE]);
+	return o;
+}
+
+static void add_job(cJSON *o, const char *key, uint64_t job)
+{
+	if (job)
+		json_add_u64(o, key, job);
+	else
+		cJSON_AddNullToObject(o, key);
+}
+
+static cJSON *environment_json(const char *text)
+{
+	cJSON *o = text ? cJSON_Parse(text) : NULL;
+
+	return o ? o : cJSON_CreateNull();
+}
+
+static cJSON *pool_json(const struct core *c, const struct pool_rec *p)
+{
+	const struct pool_job_rec *left = cluster_pool_job(&c->records, p->last_job);
+	cJSON *o = cJSON_CreateObject(), *nodes;
+	int live = !p->ended_us && !pool_used_by(p);
+	uint64_t gpus = 0;
+
+	json_add_u64(o, "id", p->id);
+	json_add_str(o, "name", p->name);
+	json_add_str(o, "owner", p->owner);
+	json_add_str(o, "queue", p->queue);
+	cJSON_AddBoolToObject(o, "exclusive", p->exclusive);
+	json_add_str(o, "state", pool_state_names[pool_state_of(p)]);
+	json_add_u64(o, "made_by", p->made_by);
+	add_job(o, "used_by", pool_used_by(p));
+	json_add_u64(o, "keep_alive_s", p->keep_alive_s);
+	json_add_time(o, "made_at", p->made_us);
+	json_add_time(o, "idle_since", live ? p->idle_us : 0);
+	json_add_time(o, "expires_at", live ? p->expires_us : 0);
+	json_add_time(o, "ended_at", p->ended_us);
+	json_add_str(o, "cause", p->cause);
+	if (left && left->pool == p->id && (left->price_uusd || left->idle_uusd))
+		cJSON_AddNumberToObject(o, "idle_usd", (double)pool_job_uusd(left, now_real(c)) / 1e6);
+	else
+		cJSON_AddNullToObject(o, "idle_usd");
+	cJSON_AddItemToObject(o, "environment", environment_json(p->environment));
+	nodes = cJSON_AddArrayToObject(o, "nodes");
+	for (uint32_t i = 0; i < p->n_parts; i++) {
+		cJSON_AddItemToArray(nodes, part_json(&p->parts[i]));
+		gpus += p->parts[i].gpus.n;
+	}
+	json_add_u64(o, "gpus", gpus);
+	return o;
+}
+
+/* ---- which ------------------------------------------------------------------------------------------- */
+
+/* Finds the pool by its id, or by its name if one pool that lives has it. */
+static struct pool_rec *find_pool(const struct core *c, const char *ref, struct err *e)
+{
+	struct pool_rec *found = NULL;
+	uint64_t id;
+	TEXT(others);
+
+	if (str_parse_u64(ref, &id) == 0 && cluster_pool(&c->records, id))
+		return cluster_pool(&c->records, id);
+	for (struct pool_rec *p = pool_first(c); p; p = pool_next(p)) {
+		if (p->ended_us || !p->name || strcmp(p->name, ref) != 0)
+			continue;
+		if (found)
+			text_add(&others, "%s%" PRIu64, text_is_empty(&others) ? "" : ", ", p->id);
+		else
+			found = p;
+	}
+	if (!found)
+		err_set(e, ERR_NOT_FOUND, "unknown pool \"%.100s\"; jobctl pool ls lists the pools", ref);
+	else if (!text_is_empty(&others))
+		err_set(e, ERR_CONFLICT, "several pools have the name \"%.100s\"; give an id: %" PRIu64 ", %s", ref,
+		        found->id, others.at);
+	return found && text_is_empty(&others) ? found : NULL;
+}
+
+/* The pool that the request names and may change. NULL: the request is answered. */
+static struct pool_rec *pool_to_change(struct core *c, struct request *rq)
+{
+	struct pool_rec *p;
+	struct err e;
+
+	p = find_pool(c, rq->node ? rq->node : "", &e);
+	if (!p)
+		reply_err(c, rq, &e);
+	else if (rq->role != ROLE_ADMIN && strcmp(p->owner ? p->owner : "", req_user(c, rq)) != 0)
+		reply_fail(c, rq, ERR_DENIED, "pool %" PRIu64 " belongs to %s", p->id,
+		           p->owner ? p->owner : "nobody");
+	else if (p->ended_us)
+		reply_fail(c, rq, ERR_CONFLICT, "pool %" PRIu64 " has ended: %s", p->id, p->cause ? p->cause : "");
+	else
+		return p;
+	return NULL;
+}
+
+/* ---- requests ---------------------------------------------------------------------------------------- */
+
+void req_pools(struct core *c, struct request *rq)
+{
+	const char *state = json_str_or(rq->body, "state", NULL), *owner = json_str_or(rq->body, "owner", NULL);
+	int wanted = state ? name_find(pool_state_names, N_POOL_STATE, state) : -1, n = 0;
+	cJSON *body, *list;
+
+	if (state && wanted < 0 && strcmp(state, "all") != 0) {
+		reply_fail(c, rq, ERR_INVALID, "state: expected available, in_use, terminated or all, not \"%.40s\"",
+		           state);
+		return;
+	}
+	body = cJSON_CreateObject();
+	list = cJSON_AddArrayToObject(body, "pools");
+	for (const struct pool_rec *p = pool_first(c); p && n < POOLS_SHOWN; p = pool_next(p)) {
+		int is = (int)pool_state_of(p);
+
+		if ((state ? wanted >= 0 && is != wanted : is == POOL_TERMINATED) ||
+		    (owner && strcmp(owner, p->owner ? p->owner : "") != 0))
+			continue;
+		cJSON_AddItemToArray(list, pool_json(c, p));
+		n++;
+	}
+	hold_reply(c, rq, 200, body);
+}
+
+void req_pool(struct core *c, struct request *rq)
+{
+	struct err e;
+	const struct pool_rec *p = find_pool(c, rq->node ? rq->node : "", &e);
+
+	if (p)
+		hold_reply(c, rq, 200, pool_json(c, p));
+	else
+		reply_err(c, rq, &e);
+}
+
+void req_pool_keep(struct core *c, struct request *rq)
+{
+	uint64_t keep = json_whole(rq->body, "keep_alive_s", 0), max = c->cfg.warm_keep_alive_max_s;
+	struct pool_rec *p = pool_to_change(c, rq);
+
+	if (!p)
+		return;
+	if (!keep || keep > max) {
+		char span[40];
+
+		reply_fail(c, rq, ERR_LIMIT,
+		           "keep_alive_s: expected 1 to %" PRIu64 " seconds (%s, warm_keep_alive_max)", max,
+		           str_duration(max, span, sizeof(span)));
+		return;
+	}
+	pool_set_time(c, p, keep, req_user(c, rq));
+	hold_reply(c, rq, 200, pool_json(c, p));
+}
+
+/* Reads "a,b". -1: the pool has no such node. */
+static int read_nodes(const struct pool_rec *p, const char *text, struct strv *out, struct err *e)
+{
+	char *all = xstrdup(text), *save = NULL;
+	int rc = 0;
+
+	for (char *w = strtok_r(all, ",", &save); w && rc == 0; w = strtok_r(NULL, ",", &save)) {
+		int has = 0;
+
+		for (uint32_t i = 0; i < p->n_parts; i++)
+			has |= strcmp(p->parts[i].node, w) == 0;
+		if (has)
+			strv_add(out, w);
+		else
+			rc = err_set(e, ERR_NOT_FOUND, "pool %" PRIu64 " has nothing on node \"%.100s\"", p->id, w);
+	}
+	free(all);
+	return rc;
+}
+
+void req_pool_drop(struct core *c, struct request *rq)
+{
+	const char *names = json_str_or(rq->body, "node", NULL);
+	struct pool_rec *p = pool_to_change(c, rq);
+	struct strv nodes = {0};
+	struct err e;
+	TEXT(text);
+
+	if (!p)
+		return;
+	if (names && read_nodes(p, names, &nodes, &e) < 0) {
+		reply_err(c, rq, &e);
+	} else {
+		text_add(&text, "dropped by %s", req_user(c, rq));
+		pool_end(c, p, POOL_DROPPED, names ? &nodes : NULL, 0, text.at);
+		hold_reply(c, rq, 200, pool_json(c, p));
+	}
+	strv_fini(&nodes);
+}

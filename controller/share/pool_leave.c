@@ -1,0 +1,80 @@
+/*
+ * pool_leave: which attempts leave a warm pool, and what their nodes hear of pools.
+ */
+#include "controller/share/pools.h"
+
+#include <string.h>
+
+#include "common/base/json.h"
+#include "controller/record/failure.h"
+#include "controller/record/rec.h"
+#include "controller/share/alloc.h"
+#include "controller/state/core_state.h"
+#include "controller/state/jobs.h"
+
+/* 1: the memory limit that the attempt passed is its own. */
+static int is_own_limit(const struct cjob *j)
+{
+	return j->act->spec->memory_bytes > 0;
+}
+
+/* 1: the attempt failed by its own fault. Follows 15-pools.md. */
+static int is_own_fault(const struct cjob *j)
+{
+	const struct attempt_rec *a = j->r.att;
+
+	switch (a->cls) {
+	case RC_USER_ERROR:
+	case RC_TIMEOUT:
+	case RC_COST:
+		return 1;
+	case RC_OOM:
+		return is_own_limit(j);
+	case RC_UNKNOWN:
+		return a->exit_code > 0 && a->signal <= 0;
+	default:
+		return 0;
+	}
+}
+
+/* 1: a line of its logs, or of a kernel, names a node as the cause of trouble. */
+static int names_node(const struct cjob *j)
+{
+	struct attempt_cause cause = attempt_cause(j->r.att, j->act->step_us);
+
+	return cause.verdict == VERDICT_DRAIN || cause.verdict == VERDICT_MOVE;
+}
+
+/* 1: the newest attempt, whose outcome is known, leaves a pool. */
+static int leaves_pool(const struct cjob *j)
+{
+	const struct attempt_rec *a = j->r.att;
+
+	if (!j->act || j->act->spec->keep_alive_s <= 0 || !rec_launched(a) || rec_goes_on(&j->r) || names_node(j))
+		return 0;
+	if (a->outcome == OUT_SUCCEEDED)
+		return 1;
+	if (a->outcome == OUT_STOPPED)
+		return j->r.wanted == WANT_STOP;
+	return a->outcome == OUT_FAILED && is_own_fault(j);
+}
+
+void pool_release(struct core *c, struct cjob *j, const struct place_rec *p)
+{
+	alloc_release(c, j, p->node_id);
+	if (leaves_pool(j))
+		pool_leave(c, j, p);
+}
+
+uint64_t pool_used_on(const struct attempt_rec *a, const char *node)
+{
+	cJSON *pool = a->pool ? cJSON_Parse(a->pool) : NULL;
+	uint64_t id = 0;
+	const cJSON *v;
+
+	cJSON_ArrayForEach (v, cJSON_GetObjectItemCaseSensitive(pool, "nodes"))
+		if (cJSON_IsString(v) && strcmp(v->valuestring, node) == 0)
+			id = json_whole(pool, "id", 0);
+	cJSON_Delete(pool);
+	return id;
+}

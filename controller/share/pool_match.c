@@ -1,0 +1,101 @@
+/*
+ * pool_match: what a pool has, and what a job wants of it: the first field that differs.
+ */
+#include "controller/share/pools.h"
+
+#include <string.h>
+
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
+
+cJSON *pool_environment(const struct job_spec *s, const char *source, const struct strv *inputs)
+{
+	cJSON *o = cJSON_CreateObject(), *list;
+
+	json_add_str(o, "requirements", s->requirements);
+	json_add_str(o, "source", source && *source ? source : NULL);
+	list = cJSON_AddArrayToObject(o, "inputs");
+	for (size_t i = 0; i < s->n_inputs; i++) {
+		const struct spec_input *in = &s->inputs[i];
+		const char *resolved = inputs && i < inputs->n && *inputs->v[i] ? inputs->v[i] : in->uri;
+		cJSON *one = cJSON_CreateObject();
+
+		json_add_str(one, "name", in->name);
+		json_add_str(one, "digest", in->sha256 ? in->sha256 : resolved);
+		cJSON_AddItemToArray(list, one);
+	}
+	return o;
+}
+
+static cJSON *make_missed(const char *field, const char *had, const char *wants)
+{
+	cJSON *o = cJSON_CreateObject();
+
+	json_add_str(o, "level", "environment");
+	json_add_str(o, "field", field);
+	json_add_str(o, "had", had);
+	json_add_str(o, "wants", wants);
+	return o;
+}
+
+static int same_text(const char *a, const char *b)
+{
+	return strcmp(a ? a : "", b ? b : "") == 0;
+}
+
+/* Returns the digest of that input; NULL: the environment does not have it. */
+static const char *input_digest(const cJSON *environment, const char *name)
+{
+	const cJSON *v;
+
+	cJSON_ArrayForEach (v, cJSON_GetObjectItemCaseSensitive(environment, "inputs"))
+		if (strcmp(json_str_or(v, "name", ""), name) == 0)
+			return json_str_or(v, "digest", "");
+	return NULL;
+}
+
+/* Returns the first input of `of` that `in` has not, or has with another digest. */
+static cJSON *differing_input(const cJSON *of, const cJSON *in, int swapped)
+{
+	const cJSON *v;
+
+	cJSON_ArrayForEach (v, cJSON_GetObjectItemCaseSensitive(of, "inputs")) {
+		const char *name = json_str_or(v, "name", ""), *mine = json_str_or(v, "digest", ""),
+		           *other = input_digest(in, name);
+		char *field;
+		cJSON *missed;
+
+		if (other && strcmp(mine, other) == 0)
+			continue;
+		field = xasprintf("inputs.%s", name);
+		missed = swapped ? make_missed(field, mine, other) : make_missed(field, other, mine);
+		free(field);
+		return missed;
+	}
+	return NULL;
+}
+
+cJSON *pool_missed(const char *had, const cJSON *wants)
+{
+	static const char *const fields[] = {"requirements", "source"};
+	cJSON *has = had ? cJSON_Parse(had) : NULL, *missed = NULL;
+
+	for (int i = 0; i < 2 && !missed; i++) {
+		const char *mine = json_str_or(has, fields[i], NULL), *other = json_str_or(wants, fields[i], NULL);
+
+		if (!same_text(mine, other))
+			missed = make_missed(fields[i], mine, other);
+	}
+	if (!missed)
+		missed = differing_input(wants, has, 0);
+	if (!missed)
+		missed = differing_input(has, wants, 1);
+	cJSON_Delete(has);
+	return missed;
+}
+
+const char *pool_key(const char *environment, char out[HASH_HEX_SIZE])
+{
+	hash_hex(environment ? environment : "", environment ? strlen(environment) : 0, out);
+	return out;
+}

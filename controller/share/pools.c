@@ -1,0 +1,374 @@
+/*
+ * pools: see pools.h.
+ *
+ * A pool has its time by the wall clock, and hearthd looks at all pools when the next one is due. A pool does
+ * not expire before the job that left it last has ended: until then its other nodes may still be cleaned.
+ */
+#include "controller/share/pools.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/hashtable.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
+#include "common/base/text.h"
+#include "common/base/xalloc.h"
+#include "controller/record/event.h"
+#include "controller/record/rec.h"
+#include "controller/record/states.h"
+#include "controller/share/forecast.h"
+#include "controller/share/queues.h"
+#include "controller/state/core_state.h"
+#include "controller/state/jobs.h"
+#include "controller/state/node_table.h"
+#include "controller/state/turn.h"
+
+#define LOOK_US  60000000ull   /* between two reviews, at most: the wall clock may be set */
+#define SHOWN_US 3600000000ull /* how long an ended pool is listed */
+
+/* ---- the library ------------------------------------------------------------------------------------- */
+
+void pool_feed(struct core *c, const struct pool_rec *p)
+{
+	struct sched_pool_part *parts = xcalloc(p->n_parts + 1, sizeof(*parts));
+	uint64_t idle_s = p->idle_us < now_real(c) ? (now_real(c) - p->idle_us) / 1000000 : 0;
+	char key[HASH_HEX_SIZE], owner[136];
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < p->n_parts; i++) {
+		const struct pool_part *part = &p->parts[i];
+
+		if (!part->used_by)
+			parts[n++] = (struct sched_pool_part){.node = part->node_id,
+			                                      .n_gpus = part->gpus.n,
+			                                      .gpus = part->gpus.v,
+			                                      .n_cpus = part->cpus.n,
+			                                      .cpus = part->cpus.v,
+			                                      .memory_bytes = part->memory_bytes,
+			                                      .disk_bytes = part->disk_bytes};
+	}
+	snprintf(owner, sizeof(owner), "@%s", p->owner ? p->owner : "nobody");
+	if (n)
+		sched_pool_set(c->sched, &(struct sched_pool){
+		                             .id = p->id,
+		                             .owner = owner,
+		                             .warm = pool_key(p->environment, key),
+		                             .exclusive = p->exclusive,
+		                             .idle_since_s = sched_time(c) > idle_s ? sched_time(c) - idle_s : 0,
+		                             .parts = parts,
+		                             .n_parts = n,
+		                         });
+	else
+		sched_pool_remove(c->sched, p->id);
+	free(parts);
+	c->alloc.dirty = 1;
+}
+
+/* ---- the agents -------------------------------------------------------------------------------------- */
+
+void pools_send(struct core *c, const struct cnode *n)
+{
+	struct wm_pools m = {0};
+
+	if (!n->connected || !n->synced || !wire_speaks(n->version, WM_POOLS))
+		return;
+	for (const struct pool_rec *p = pool_first(c); p && m.pools.n < POOLS_MAX; p = pool_next(p)) {
+		const struct pool_part *part = pool_part_on(p, n->r.id);
+
+		if (!part)
+			continue;
+		wire_u64v_add(&m.pools, p->id);
+		wire_u64v_add(&m.jobs, part->used_by ? part->used_by : p->last_job);
+		wire_u64v_add(&m.until_us, part->used_by ? 0 : p->expires_us);
+	}
+	hold_send(c, n, WM_POOLS, &m);
+	wire_fini(WM_POOLS, &m);
+}
+
+static void send_to_node(struct core *c, uint64_t node_id)
+{
+	const struct cnode *n = node_by_id(c, node_id);
+
+	if (n)
+		pools_send(c, n);
+}
+
+static void send_to_nodes(struct core *c, const struct pool_rec *p)
+{
+	for (uint32_t i = 0; i < p->n_parts; i++)
+		send_to_node(c, p->parts[i].node_id);
+}
+
+/* ---- a job leaves something -------------------------------------------------------------------------- */
+
+static void look_at(struct core *c, uint64_t real_us)
+{
+	uint64_t now = now_real(c), at = now_boot(c) + (real_us > now ? real_us - now : 0);
+
+	if (at < c->pools.at_us)
+		c->pools.at_us = at;
+}
+
+/* The end of the time that a pool gets now, in its chain. */
+static uint64_t expires_at(const struct core *c, uint64_t chain_us, uint64_t keep_alive_s)
+{
+	uint64_t at = now_real(c) + keep_alive_s * 1000000,
+	         last = chain_us + (uint64_t)c->cfg.warm_chain_max_s * 1000000;
+
+	return at < last ? at : last;
+}
+
+static cJSON *ids_json(const struct wire_u32v *v)
+{
+	cJSON *list = cJSON_CreateArray();
+
+	for (uint32_t i = 0; i < v->n; i++)
+		cJSON_AddItemToArray(list, cJSON_CreateNumber(v->v[i]));
+	return list;
+}
+
+static void add_part(struct core *c, const struct cjob *j, const struct place_rec *p, cJSON *d)
+{
+	struct attempt_rec one = {.places = (struct place_rec *)(uintptr_t)p, .n_places = 1};
+	double price = attempt_price(c, j->act->spec, &one);
+	cJSON *o = cJSON_CreateObject(), *nodes = cJSON_AddArrayToObject(d, "nodes");
+
+	cJSON_AddItemToArray(nodes, cJSON_CreateString(p->node));
+	json_add_str(o, "node", p->node);
+	json_add_u64(o, "node_id", p->node_id);
+	cJSON_AddItemToObject(o, "gpus", ids_json(&p->gpus));
+	cJSON_AddItemToObject(o, "cpus", ids_json(&p->cpus));
+	json_add_u64(o, "memory_bytes", j->act->spec->memory_bytes);
+	json_add_u64(o, "disk_bytes", j->act->spec->disk_bytes);
+	if (price > 0)
+		json_add_u64(o, "price_uusd", (uint64_t)(price * 1e6 + 0.5));
+	cJSON_AddItemToArray(cJSON_AddArrayToObject(d, "parts"), o);
+}
+
+static cJSON *given_data(struct core *c, const struct cjob *j, uint64_t pool, uint64_t chain_us)
+{
+	const struct job_spec *s = j->act->spec;
+	char account[ACCOUNT_PATH];
+	cJSON *d = cJSON_CreateObject();
+
+	account_path(account, sizeof(account), j->r.queue, j->r.owner);
+	json_add_u64(d, "pool", pool);
+	json_add_u64(d, "job", j->r.id);
+	json_add_str(d, "queue", j->r.queue);
+	json_add_str(d, "account", account);
+	cJSON_AddBoolToObject(d, "exclusive", s->exclusive);
+	json_add_u64(d, "keep_alive_s", pool_keep_alive(c, s));
+	json_add_u64(d, "expires_us", expires_at(c, chain_us, pool_keep_alive(c, s)));
+	cJSON_AddItemToObject(d, "environment", pool_environment(s, j->r.bundle, &j->act->inputs));
+	return d;
+}
+
+uint64_t pool_keep_alive(const struct core *c, const struct job_spec *s)
+{
+	uint64_t keep = (uint64_t)s->keep_alive_s;
+
+	return keep < c->cfg.warm_keep_alive_max_s ? keep : c->cfg.warm_keep_alive_max_s;
+}
+
+static void make_pool(struct core *c, struct cjob *j, const struct place_rec *p)
+{
+	uint64_t id = ++c->jobs.last_id, chain = j->pool_chain_us ? j->pool_chain_us : now_real(c);
+	cJSON *d = given_data(c, j, id, chain);
+
+	json_add_str(d, "name", j->r.name);
+	json_add_str(d, "owner", j->r.owner);
+	json_add_u64(d, "chain_us", chain);
+	add_part(c, j, p, d);
+	if (cluster_post(c, EV_POOL_MADE, d) == 0)
+		j->pool = id;
+}
+
+static int node_stays(const struct core *c, uint64_t node_id)
+{
+	const struct cnode *n = node_by_id(c, node_id);
+
+	return n && n->r.state == NODE_UP && !n->r.drain;
+}
+
+void pool_leave(struct core *c, struct cjob *j, const struct place_rec *p)
+{
+	struct pool_rec *pool = j->pool ? cluster_pool(&c->records, j->pool) : NULL;
+	cJSON *d;
+
+	if (!pool_keep_alive(c, j->act->spec) || !node_stays(c, p->node_id))
+		return;
+	if (j->pool && (!pool || pool->ended_us)) /* it ended meanwhile: there is no second one */
+		return;
+	if (pool) {
+		d = given_data(c, j, pool->id, pool->chain_us);
+		add_part(c, j, p, d);
+		cluster_post(c, EV_POOL_GIVEN, d);
+	} else {
+		make_pool(c, j, p);
+		pool = cluster_pool(&c->records, j->pool);
+	}
+	pool_feed(c, pool);
+	look_at(c, pool->expires_us);
+	send_to_node(c, p->node_id);
+	log_info("event=pool_given pool=%" PRIu64 " job=%" PRIu64 " node=%s", pool->id, j->r.id, p->node);
+}
+
+/* ---- ends -------------------------------------------------------------------------------------------- */
+
+void pool_end(struct core *c, struct pool_rec *p, enum pool_cause cause, const struct strv *nodes,
+              uint64_t job, const char *text)
+{
+	uint64_t *ids = xcalloc(p->n_parts + 1, sizeof(*ids)), id = p->id;
+	uint32_t n = 0;
+	cJSON *d = cJSON_CreateObject(), *list = nodes ? cJSON_AddArrayToObject(d, "nodes") : NULL;
+
+	for (uint32_t i = 0; i < p->n_parts; i++)
+		ids[n++] = p->parts[i].node_id;
+	json_add_u64(d, "pool", id);
+	json_add_str(d, "cause", pool_cause_names[cause]);
+	if (job)
+		json_add_u64(d, "job", job);
+	if (text)
+		json_add_str(d, "text", text);
+	for (size_t i = 0; nodes && i < nodes->n; i++)
+		cJSON_AddItemToArray(list, cJSON_CreateString(nodes->v[i]));
+	if (cluster_post(c, EV_POOL_ENDED, d) == 0) {
+		pool_feed(c, p);
+		for (uint32_t i = 0; i < n; i++)
+			send_to_node(c, ids[i]);
+		if (p->ended_us)
+			look_at(c, p->ended_us + SHOWN_US);
+		log_info("event=pool_ended pool=%" PRIu64 " cause=\"%s\" left=%u", id, pool_cause_names[cause],
+		         p->n_parts);
+	}
+	free(ids);
+}
+
+void pools_leave_node(struct core *c, const struct cnode *n, const char *text)
+{
+	struct strv nodes = {0};
+
+	strv_add(&nodes, n->name);
+	for (struct pool_rec *p = pool_first(c); p; p = pool_next(p)) {
+		const struct pool_part *part = pool_part_on(p, n->r.id);
+
+		if (part && !part->used_by)
+			pool_end(c, p, POOL_NODE, &nodes, 0, text);
+	}
+	strv_fini(&nodes);
+}
+
+void pool_set_time(struct core *c, struct pool_rec *p, uint64_t keep_alive_s, const char *by)
+{
+	cJSON *d = cJSON_CreateObject();
+
+	json_add_u64(d, "pool", p->id);
+	json_add_u64(d, "keep_alive_s", keep_alive_s);
+	json_add_u64(d, "expires_us", expires_at(c, p->chain_us, keep_alive_s));
+	json_add_str(d, "by", by);
+	cluster_post(c, EV_POOL_CHANGED, d);
+	look_at(c, p->expires_us);
+	send_to_nodes(c, p);
+}
+
+/* The job has ended, or waits in the queue again: what it has not given back is no longer warm for it. */
+static void give_up_pool(struct core *c, struct cjob *j)
+{
+	struct pool_rec *p = cluster_pool(&c->records, j->pool);
+	struct strv nodes = {0};
+
+	j->pool = 0;
+	if (!p || p->ended_us)
+		return;
+	for (uint32_t i = 0; i < p->n_parts; i++)
+		if (p->parts[i].used_by == j->r.id)
+			strv_add(&nodes, p->parts[i].node);
+	if (nodes.n)
+		pool_end(c, p, POOL_OWNER, nodes.n == p->n_parts ? NULL : &nodes, 0,
+		         "the job that used it did not give it back");
+	if (!p->ended_us)
+		look_at(c, p->expires_us);
+	strv_fini(&nodes);
+}
+
+void pools_after_event(struct core *c, struct cjob *j, enum event_type t, const struct job_before *before)
+{
+	if (!j->pool || before->refused)
+		return;
+	if (job_ended(j->r.status) || (t == EV_REQUEUED && j->r.status == JOB_QUEUED))
+		give_up_pool(c, j);
+}
+
+/* ---- time -------------------------------------------------------------------------------------------- */
+
+static int is_still_left(const struct core *c, const struct pool_rec *p)
+{
+	const struct cjob *j = job_find(c, p->last_job);
+
+	return j && !job_ended(j->r.status);
+}
+
+static void forget_old(struct core *c, uint64_t now)
+{
+	struct cluster_rec *r, *tmp;
+
+	HASH_ITER (hh, c->records.all[CLUSTER_POOL_JOB], r, tmp)
+		if (!r->changed && ((struct pool_job_rec *)r)->until_us)
+			cluster_forget(&c->records, r);
+	HASH_ITER (hh, c->records.all[CLUSTER_POOL], r, tmp) {
+		const struct pool_rec *p = (struct pool_rec *)r;
+
+		if (!r->changed && p->ended_us && now >= p->ended_us + SHOWN_US)
+			cluster_forget(&c->records, r);
+	}
+}
+
+uint64_t pools_next_us(const struct core *c)
+{
+	return pool_first(c) ? c->pools.at_us : UINT64_MAX;
+}
+
+void pools_review(struct core *c)
+{
+	uint64_t now = now_real(c), wait = LOOK_US;
+
+	for (struct pool_rec *p = pool_first(c); p; p = pool_next(p)) {
+		uint64_t at = p->ended_us ? p->ended_us + SHOWN_US : p->expires_us;
+
+		if (!p->ended_us && (pool_used_by(p) || is_still_left(c, p)))
+			continue;
+		if (!p->ended_us && now >= at) {
+			pool_end(c, p, POOL_EXPIRED, NULL, 0, NULL);
+			at = p->ended_us + SHOWN_US;
+		}
+		if (at > now && at - now < wait)
+			wait = at - now;
+	}
+	forget_old(c, now);
+	c->pools.at_us = now_boot(c) + wait;
+}
+
+uint64_t pools_shown_since(const struct core *c)
+{
+	return now_real(c) > SHOWN_US ? now_real(c) - SHOWN_US : 0;
+}
+
+void pools_loaded(struct core *c)
+{
+	c->pools.at_us = 0;
+	for (struct pool_rec *p = pool_first(c); p; p = pool_next(p)) {
+		uint64_t user = pool_used_by(p);
+		struct cjob *j = job_find(c, user ? user : p->last_job);
+
+		if (p->ended_us)
+			continue;
+		if (j && !job_ended(j->r.status)) {
+			j->pool = p->id;
+			j->pool_chain_us = p->chain_us;
+		}
+		pool_feed(c, p);
+	}
+}

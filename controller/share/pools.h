@@ -1,0 +1,72 @@
+/*
+ * pools: warm pools (docs/spec/15-pools.md): what jobs leave on their nodes, who takes it, and when it ends.
+ *
+ * Each change is an event of the cluster; record/pool.h has the records. The scheduler library knows the idle
+ * parts only. A part that a job uses is free for the library as far as the job does not hold it.
+ */
+#ifndef HEARTH_CONTROLLER_SHARE_POOLS_H
+#define HEARTH_CONTROLLER_SHARE_POOLS_H
+
+#include "common/base/hash.h"
+#include "controller/record/pool.h"
+#include "controller/state/core_state.h"
+#include "controller/state/jobs.h"
+#include "controller/state/node_table.h"
+#include "controller/state/observer.h"
+
+static inline struct pool_rec *pool_first(const struct core *c)
+{
+	return (struct pool_rec *)c->records.all[CLUSTER_POOL];
+}
+
+static inline struct pool_rec *pool_next(const struct pool_rec *p)
+{
+	return p->head.hh.next;
+}
+
+/* ---- life, in pools.c -------------------------------------------------------------------------------- */
+
+/* The place of an attempt that leaves a pool is clean and released: it joins the pool of the job. */
+void pool_leave(struct core *c, struct cjob *j, const struct place_rec *p);
+/* Ends the pool, or its parts on nodes (NULL all). job: to whom it gave way, 0 none. */
+void pool_end(struct core *c, struct pool_rec *p, enum pool_cause cause, const struct strv *nodes,
+              uint64_t job, const char *text);
+uint64_t pool_keep_alive(const struct core *c,
+                         const struct job_spec *s);       /* seconds that the job's pool gets */
+void pool_feed(struct core *c, const struct pool_rec *p); /* to the scheduler library */
+void pool_set_time(struct core *c, struct pool_rec *p, uint64_t keep_alive_s, const char *by);
+/* The node is drained, lost or gone: its parts end. */
+void pools_leave_node(struct core *c, const struct cnode *n, const char *text);
+void pools_send(struct core *c, const struct cnode *n); /* the list of its pools to the agent */
+uint64_t pools_next_us(const struct core *c);           /* boot: when pools_review is due; UINT64_MAX never */
+void pools_review(struct core *c);                      /* ends what has expired */
+void pools_after_event(struct core *c, struct cjob *j, enum event_type t, const struct job_before *before);
+uint64_t pools_shown_since(const struct core *c); /* pools that ended later are listed */
+void pools_loaded(struct core *c);                /* nodes and jobs are loaded: feeds the library */
+
+/* ---- ends of attempts, in pool_leave.c --------------------------------------------------------------- */
+
+/* Releases a clean place of the newest attempt; it joins the pool of a job that leaves one. */
+void pool_release(struct core *c, struct cjob *j, const struct place_rec *p);
+/* Returns the warm pool whose part the attempt uses on that node; 0 none. */
+uint64_t pool_used_on(const struct attempt_rec *a, const char *node);
+
+/* ---- decisions of the scheduler, in pool_take.c ------------------------------------------------------ */
+
+/* Adds the key "pool" to the event of the placement, if the decision took parts of pools. */
+void pools_placed(struct core *c, struct cjob *j, const struct sched_decision *dec, cJSON *d);
+/* The placement is on record: notes what it took, and what gave way. */
+void pools_taken(struct core *c, struct cjob *j);
+/* The decision led to nothing: the library gets back what it lost by it. Also after other calls. */
+void pools_settle(struct core *c);
+
+/* ---- what is compared, in pool_match.c ---------------------------------------------------------------- */
+
+/* {"requirements", "source", "inputs": [{name, digest}]}. inputs: resolved ones, NULL as in spec. */
+cJSON *pool_environment(const struct job_spec *s, const char *source, const struct strv *inputs);
+/* Compares what the pool has with what a job wants. NULL: equal; else {"level", "field", "had", "wants"}. */
+cJSON *pool_missed(const char *had, const cJSON *wants);
+/* Returns a digest of the environment, for the library. */
+const char *pool_key(const char *environment, char out[HASH_HEX_SIZE]);
+
+#endif

@@ -1,0 +1,356 @@
+/* Warm pools: a job leaves one, the next job of its owner takes it and gives it back, and it ends; over
+ * restarts of the controller. */
+#include "common/base/xalloc.h"
+#include "controller/share/pools.h"
+#include "store/read/query.h"
+#include "tests/lib/tap.h"
+#include "tests/lib/world.h"
+#include <stdio.h>
+#include <string.h>
+
+#define SECOND 1000000ull
+
+static uint64_t submit_wide(struct world *w, unsigned nodes, unsigned keep_s, const char *more)
+{
+	char spec[600];
+
+	snprintf(spec, sizeof spec,
+	         "{\"name\": \"p\", \"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"resources\": "
+	         "{\"instances\": "
+	         "%u, \"gpus_per_instance\": 1}, \"limits\": {\"max_runtime_s\": 600}, \"retry\": "
+	         "{\"max_attempts\": 0}, "
+	         "\"warm_pool\": {\"keep_alive_s\": %u}%s}",
+	         nodes, keep_s, more);
+	return world_submit(w, spec);
+}
+
+/* The same by another user. */
+static uint64_t submit_as(struct world *w, const char *user, const char *spec)
+{
+	struct request *rq = world_rq(w, REQ_SUBMIT, 0);
+	const cJSON *id;
+	struct err e;
+
+	free(rq->user);
+	rq->user = xstrdup(user);
+	rq->text = xstrdup(spec);
+	rq->spec = spec_parse(spec, strlen(spec), &e);
+	rq->body = cJSON_CreateObject();
+	core_request(w->core, rq);
+	world_turn(w);
+	id = cJSON_GetObjectItemCaseSensitive(w->body, "id");
+	return cJSON_IsNumber(id) ? (uint64_t)id->valuedouble : 0;
+}
+
+#define SHORT                                                                                                \
+	"{\"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"resources\": {\"gpus_per_instance\": 1}, "      \
+	"\"limits\": {\"max_runtime_s\": 600}}"
+
+static uint64_t submit(struct world *w, unsigned keep_s)
+{
+	return submit_wide(w, 1, keep_s, "");
+}
+
+static void begin(struct world *w, const char *on, uint64_t id, uint32_t rank)
+{
+	world_launch(w, on, id, 1, LAUNCH_READY, 0, NULL);
+	world_rank(w, on, id, 1, rank, PS_RUNNING, 0, 0, NULL);
+}
+
+static void end_with(struct world *w, const char *on, uint64_t id, uint32_t rank, uint32_t code)
+{
+	world_rank(w, on, id, 1, rank, PS_EXITED, code, 0, code ? "Traceback\n" : NULL);
+	world_launch(w, on, id, 1, LAUNCH_ENDED, 0, NULL);
+}
+
+static void clean(struct world *w, const char *on, uint64_t id)
+{
+	world_launch(w, on, id, 1, LAUNCH_CLEANED, 0, NULL);
+}
+
+/* A job of one node runs to its end. */
+static void run_on(struct world *w, const char *on, uint64_t id)
+{
+	begin(w, on, id, 0);
+	end_with(w, on, id, 0, 0);
+	clean(w, on, id);
+}
+
+static void pass(struct world *w, unsigned seconds)
+{
+	while (seconds--) {
+		for (const struct cnode *n = node_first(w->core); n; n = node_next(n))
+			if (n->connected)
+				world_beat(w, n->name);
+		world_advance(w, SECOND);
+	}
+}
+
+/* The n-th pool of the list; NULL none. */
+static const cJSON *pool(struct world *w, const char *state, int n)
+{
+	char body[60];
+
+	snprintf(body, sizeof body, "{\"state\": \"%s\"}", state);
+	world_request(w, REQ_POOLS, 0, NULL, body);
+	return cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(w->body, "pools"), n);
+}
+
+static const char *text(const cJSON *o, const char *key)
+{
+	const char *s = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, key));
+
+	return s ? s : "";
+}
+
+static uint64_t number(const cJSON *o, const char *key)
+{
+	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
+
+	return cJSON_IsNumber(v) ? (uint64_t)v->valuedouble : 0;
+}
+
+/* "a,b": the nodes of the pool; static. */
+static const char *nodes_of(const cJSON *p)
+{
+	static char all[200];
+	const cJSON *n;
+
+	all[0] = '\0';
+	cJSON_ArrayForEach (n, cJSON_GetObjectItemCaseSensitive(p, "nodes"))
+		snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", *all ? "," : "", text(n, "node"));
+	return all;
+}
+
+/* A member of attempts[0].pool of the job, as the API shows it; numbers as text. */
+static const char *of_attempt(struct world *w, uint64_t id, const char *key)
+{
+	static char out[80];
+	cJSON *list = store_attempts_json(w->reader, id, NULL);
+	const cJSON *p = cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(list, 0), "pool"),
+	            *v = cJSON_GetObjectItemCaseSensitive(p, key);
+
+	out[0] = '\0';
+	if (cJSON_IsNumber(v))
+		snprintf(out, sizeof out, "%.0f", v->valuedouble);
+	else if (cJSON_GetStringValue(v))
+		snprintf(out, sizeof out, "%s", cJSON_GetStringValue(v));
+	cJSON_Delete(list);
+	return out;
+}
+
+static const char *placed_on(struct world *w, uint64_t id)
+{
+	const struct cjob *j = job_find(w->core, id);
+
+	return j && j->r.att ? j->r.att->places[0].node : "";
+}
+
+static void test_life(void)
+{
+	struct world *w = world_create(71);
+	uint64_t id, a, b;
+	char wants[24];
+
+	world_agent_up(w, "a", 1, 4);
+	world_agent_up(w, "b", 1, 4);
+	a = submit(w, 60);
+	run_on(w, placed_on(w, a), a);
+	is_str(world_status(w, a), "completed", "the first job completes");
+	id = number(pool(w, "available", 0), "id");
+	ok(id > a, "it leaves a pool with a number of its own");
+	is_str(nodes_of(pool(w, "available", 0)), "a", "on its node");
+	ok(number(pool(w, "available", 0), "made_by") == a, "the pool names the job");
+	pass(w, 30);
+	b = submit(w, 20);
+	is_str(placed_on(w, b), "a", "the next job of the owner is placed there");
+	snprintf(wants, sizeof wants, "%llu", (unsigned long long)id);
+	is_str(of_attempt(w, b, "id"), wants, "its attempt names the pool");
+	is_str(of_attempt(w, b, "level"), "environment", "and the level");
+	is_str(text(pool(w, "in_use", 0), "state"), "in_use", "the pool is in use");
+	ok(number(pool(w, "in_use", 0), "used_by") == b, "by that job");
+	pass(w, 40);
+	is_str(text(pool(w, "in_use", 0), "state"), "in_use", "a pool in use does not expire");
+	run_on(w, "a", b);
+	ok(number(pool(w, "available", 0), "id") == id, "the job gives the pool back under its number");
+	pass(w, 19);
+	ok(pool(w, "available", 0) != NULL, "it waits for the time of the second job");
+	pass(w, 1);
+	ok(pool(w, "available", 0) == NULL, "and expires within a second");
+	is_str(text(pool(w, "terminated", 0), "cause"), "expired", "with its cause");
+	pass(w, 3601);
+	ok(pool(w, "all", 0) == NULL, "an ended pool is listed for an hour");
+	world_end_well(w);
+}
+
+static void test_restart(void)
+{
+	struct world *w = world_create(72);
+	uint64_t a, b, id;
+
+	world_agent_up(w, "a", 1, 4);
+	a = submit(w, 60);
+	run_on(w, "a", a);
+	id = number(pool(w, "available", 0), "id");
+	world_restart(w);
+	world_agent_up(w, "a", 1, 4);
+	ok(number(pool(w, "available", 0), "id") == id, "a restart of hearthd keeps the pool");
+	b = submit(w, 60);
+	ok(number(pool(w, "in_use", 0), "used_by") == b, "a job takes it afterwards");
+	world_restart(w);
+	world_agent_connect(w, "a");
+	ok(number(pool(w, "in_use", 0), "used_by") == b, "a pool in use survives a restart, too");
+	world_end_well(w);
+}
+
+static void test_restart_in_use(void)
+{
+	struct world *w = world_create(73);
+	struct wm_sync_begin sync = {.instance = 1, .launches = 1};
+	uint64_t a, b, id, s;
+
+	world_agent_up(w, "a", 1, 4);
+	a = submit(w, 60);
+	run_on(w, "a", a);
+	id = number(pool(w, "available", 0), "id");
+	b = submit(w, 60);
+	begin(w, "a", b, 0);
+	world_restart(w);
+	s = world_agent_connect(w, "a");
+	world_agent_inventory(w, "a", s, 1, 4);
+	world_msg(w, "a", s, WM_SYNC_BEGIN, &sync);
+	world_launch(w, "a", b, 1, LAUNCH_RUNNING, 0, NULL);
+	world_msg(w, "a", s, WM_SYNC_END, &(struct wm_sync_end){.instance = 1});
+	end_with(w, "a", b, 0, 0);
+	clean(w, "a", b);
+	is_str(world_status(w, b), "completed", "the job that uses the pool ends after a restart of hearthd");
+	ok(number(pool(w, "available", 0), "id") == id, "and gives it back");
+	pass(w, 61);
+	ok(pool(w, "available", 0) == NULL, "until it expires");
+	world_end_well(w);
+}
+
+static void test_agents(void)
+{
+	struct world *w = world_create(74);
+	struct wm_prepare *prepare;
+	struct wm_pools *pools;
+	struct sent *s;
+	uint64_t a, b, id;
+
+	world_agent_up(w, "a", 1, 4);
+	a = submit(w, 60);
+	s = world_sent(w, "a", WM_PREPARE);
+	prepare = s->msg;
+	ok(prepare->pool == 0 && prepare->pool_keep == 1, "PREPARE says that the job will leave a pool");
+	sent_free(s);
+	world_forget(w);
+	run_on(w, "a", a);
+	id = number(pool(w, "available", 0), "id");
+	s = world_sent(w, "a", WM_POOLS);
+	pools = s ? s->msg : NULL;
+	ok(pools && pools->pools.n == 1 && pools->pools.v[0] == id && pools->jobs.v[0] == a &&
+	       pools->until_us.v[0],
+	   "the agent hears of the pool, its job and its end");
+	sent_free(s);
+	b = submit(w, 0);
+	s = world_sent(w, "a", WM_PREPARE);
+	prepare = s->msg;
+	ok(prepare->pool == id && prepare->pool_keep == 0, "PREPARE of the next job names the pool");
+	sent_free(s);
+	world_forget(w);
+	run_on(w, "a", b);
+	is_str(text(pool(w, "terminated", 0), "cause"), "owner", "without a time of its own the pool ends");
+	s = world_sent(w, "a", WM_POOLS);
+	pools = s ? s->msg : NULL;
+	ok(pools && pools->pools.n == 0, "and the agent hears that");
+	sent_free(s);
+	world_end_well(w);
+}
+
+static void test_gives_way(void)
+{
+	struct world *w = world_create(75);
+	uint64_t a, b;
+
+	world_agent_up(w, "a", 1, 4);
+	a = submit(w, 60);
+	run_on(w, "a", a);
+	b = submit_as(w, "another", SHORT);
+	is_str(placed_on(w, b), "a", "another owner's job gets the node at once");
+	is_str(of_attempt(w, b, "id"), "", "without the pool");
+	is_str(text(pool(w, "terminated", 0), "cause"), "gave way", "the pool gave way");
+	world_end_well(w);
+}
+
+static void test_avoided(void)
+{
+	struct world *w = world_create(77);
+	uint64_t a, b;
+
+	world_agent_up(w, "a", 1, 4);
+	world_agent_up(w, "b", 1, 4);
+	a = submit(w, 60);
+	run_on(w, "a", a);
+	b = submit_as(w, "another", SHORT);
+	is_str(placed_on(w, b), "b", "another owner's job is placed beside the pool");
+	ok(pool(w, "available", 0) != NULL, "which waits");
+	world_end_well(w);
+}
+
+/* A question without a job leaves the pool as it is. */
+static void test_dry_run(void)
+{
+	struct world *w = world_create(78);
+	uint64_t a, id;
+
+	world_agent_up(w, "a", 1, 4);
+	a = submit(w, 60);
+	run_on(w, "a", a);
+	id = number(pool(w, "available", 0), "id");
+	world_submit_full(w, SHORT, "{\"dry_run\": true}", NULL, NULL);
+	ok(number(pool(w, "available", 0), "id") == id, "a dry run changes no pool");
+	submit(w, 60);
+	ok(number(pool(w, "in_use", 0), "id") == id, "the next job has it");
+	world_end_well(w);
+}
+
+static void test_requests(void)
+{
+	struct world *w = world_create(76);
+	uint64_t a, id;
+	char ref[24];
+
+	world_agent_up(w, "a", 1, 4);
+	a = submit(w, 60);
+	run_on(w, "a", a);
+	id = number(pool(w, "available", 0), "id");
+	snprintf(ref, sizeof ref, "%llu", (unsigned long long)id);
+	ok(world_request(w, REQ_POOL, 0, ref, NULL) == 200, "a pool is shown by its number");
+	ok(world_request(w, REQ_POOL, 0, "p", NULL) == 200, "or by its name");
+	ok(world_request(w, REQ_POOL, 0, "q", NULL) == 404, "an unknown name is refused");
+	ok(world_request(w, REQ_POOL_KEEP, 0, ref, "{\"keep_alive_s\": 100}") == 200, "its time is set");
+	pass(w, 90);
+	ok(pool(w, "available", 0) != NULL, "it waits longer");
+	ok(world_request(w, REQ_POOL_KEEP, 0, ref, "{\"keep_alive_s\": 99999999}") == 422 || w->status >= 400,
+	   "above the limit is refused");
+	ok(world_request(w, REQ_POOL_DROP, 0, ref, "{\"node\": \"z\"}") == 404,
+	   "a node without a part is refused");
+	ok(world_request(w, REQ_POOL_DROP, 0, ref, "{}") == 200, "it is dropped");
+	is_str(text(pool(w, "terminated", 0), "cause"), "dropped", "with its cause");
+	ok(world_request(w, REQ_POOL_DROP, 0, ref, "{}") == 409, "a second time is refused");
+	world_end_well(w);
+}
+
+int main(void)
+{
+	test_life();
+	test_restart();
+	test_restart_in_use();
+	test_agents();
+	test_gives_way();
+	test_avoided();
+	test_dry_run();
+	test_requests();
+	return tap_done();
+}
