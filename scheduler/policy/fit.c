@@ -130,7 +130,8 @@ static int is_warm_enough(const struct matching *m, const struct node *n, const 
 	return warmth_of(m->owner, m->sh, n, g, &idle) <= (m->only == NODES_WARM ? WARMTH_OWN : WARMTH_COLD);
 }
 
-static int node_suits(const struct matching *m, const struct node *n, const struct sched_group *g)
+/* Inline: a decision asks it for each node and each waiting job. */
+static inline int node_suits(const struct matching *m, const struct node *n, const struct sched_group *g)
 {
 	return fit_node(m->s, n, m->sh, g, m->type, m->mode) && (m->only == NODES_ALL || is_warm_enough(m, n, g));
 }
