@@ -228,6 +228,13 @@ static int points_here(const char *name, void *arg)
 	return strcmp(target, entry_and_jobs[0]) == 0 ? -1 : 0;
 }
 
+int stage_env_used(const char *jobs, const char *entry_dir)
+{
+	const char *both[] = {entry_dir, jobs};
+
+	return fs_each(jobs, points_here, both, NULL) < 0;
+}
+
 struct holders { /* of entries that are not evicted */
 	const char *jobs;
 	const struct uses *uses; /* of warm pools; NULL: they count no longer */
@@ -243,9 +250,8 @@ static int pool_uses(const char *path, void *arg)
 static int venv_used(const char *entry_dir, void *arg)
 {
 	const struct holders *h = arg;
-	const char *both[] = {entry_dir, h->jobs};
 
-	return pool_uses(entry_dir, arg) || fs_each(h->jobs, points_here, both, NULL) < 0;
+	return pool_uses(entry_dir, arg) || stage_env_used(h->jobs, entry_dir);
 }
 
 /* Looking through the caches takes a while where they are large, and many jobs may start at once. */

@@ -85,7 +85,8 @@ int stage_left(const struct stage *s, uint64_t *left); /* bytes that the disk li
 int stage_pause(void *arg);                            /* arg: struct stage; a moment, -1 cancelled */
 
 /* ---- stage.c, for prefetch.c ---- */
-void stage_evict(struct stage *s); /* keeps the caches within their bounds */
+int stage_env_used(const char *jobs, const char *entry_dir); /* by a job that is on this node */
+void stage_evict(struct stage *s);                           /* keeps the caches within their bounds */
 void stage_free(void *arg);
 /* The I/O priority of the calling thread, and of what it starts: jobs of this node go before it. */
 void stage_modest(int on);

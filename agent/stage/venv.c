@@ -3,7 +3,8 @@
  * digest. This file finds a finished one, before there is a container; venv_build.c makes a missing one
  * inside the container.
  *
- *   DATA/cache/venvs/KEY/env    KEY: digest of the requirements, the interpreter and the account
+ *   DATA/cache/venvs/KEY/env    KEY: digest of the requirements, the interpreter and the account; KEY.N
+ *                               while running jobs use one that a job has changed (venv_print.h)
  *   DATA/jobs/J.A/venv          link to the entry in use: it is not evicted while this exists
  *
  * The environment is built in its final place, because scripts in bin/ carry its path. Nobody uses it
@@ -22,11 +23,13 @@
 #include "agent/base/capture.h"
 #include "agent/pool/uses.h"
 #include "agent/stage/stage_int.h"
+#include "agent/stage/venv_print.h"
 #include "common/base/hash.h"
 #include "common/os/fsutil.h"
 
-#define TEXT_MAX (1024 * 1024)
-#define SHORT_MS 60000u
+#define TEXT_MAX    (1024 * 1024)
+#define SHORT_MS    60000u
+#define CHANGED_MAX 64u /* environments that running jobs have changed */
 
 /* ---- what is asked for
  * ---------------------------------------------------------------------------------------- */
@@ -127,34 +130,65 @@ static int never_wait(void *arg)
 	return -1;
 }
 
-/* One that is missing, or that somebody else makes just now, waits for the container. */
-static int find_venv(struct stage *s, const char *key, struct err *e)
+/* A job changed it, so no other job gets it. Jobs that run keep it; then the next one is looked for. */
+static int drop_changed(struct stage *s, const char *kind, const char *key, const char *what)
 {
-	cleanup_free char *kind = venv_cache(s);
+	cleanup_free char *jobs = xasprintf("%s/jobs", s->data_dir), *dir = xasprintf("%s/%s", kind, key);
+	struct err e;
+
+	stage_say(s, "requirements: a job changed the environment %.12s (%s); it is made again", key,
+	          what ? what : "it has no record");
+	return stage_env_used(jobs, dir) ? -1 : cache_drop(kind, key, never_wait, NULL, &e);
+}
+
+/* 1: found, or to be made under this key; 0: another key; -1. One that is missing, or that somebody else
+ * makes just now, waits for the container. */
+static int try_venv(struct stage *s, const char *key, struct err *e)
+{
+	cleanup_free char *kind = venv_cache(s), *what = NULL;
 	struct cache_entry c;
-	int rc = 0;
+	int rc = 1, same;
 
 	if (cache_open(&c, kind, key, 0755, never_wait, NULL, e) < 0) {
 		if (e->code != ERR_UNAVAILABLE)
 			return -1;
 		s->build_key = xstrdup(key);
-		return 0;
+		return 1;
 	}
-	if (c.complete) {
+	same = c.complete && venv_print_check(c.dir, &what);
+	if (same) {
 		stage_say(s, "requirements: the environment %.12s is here already", key);
-		rc = venv_use(s, c.dir, e);
-	} else {
-		s->build_key = xstrdup(key);
+		rc = venv_use(s, c.dir, e) < 0 ? -1 : 1;
 	}
-	cache_close(&c);
+	if (c.complete && !same) {
+		cache_close(&c);
+		if (drop_changed(s, kind, key, what) < 0)
+			return 0;
+	} else {
+		cache_close(&c);
+	}
+	if (!same)
+		s->build_key = xstrdup(key);
 	return rc;
 }
 
 static int look_for(struct stage *s, const struct wanted *w, struct err *e)
 {
-	char key[HASH_HEX_SIZE];
+	char base[HASH_HEX_SIZE];
+	int rc;
 
-	return make_key(s, w, key, e) < 0 ? -1 : find_venv(s, key, e);
+	if (make_key(s, w, base, e) < 0)
+		return -1;
+	for (unsigned i = 0; i < CHANGED_MAX; i++) {
+		cleanup_free char *key = i ? xasprintf("%s.%u", base, i) : xstrdup(base);
+
+		rc = try_venv(s, key, e);
+		if (rc != 0)
+			return rc < 0 ? -1 : 0;
+	}
+	return err_set(e, ERR_BUSY,
+	               "jobs of this node changed %u environments of these requirements and still use them",
+	               CHANGED_MAX);
 }
 
 int stage_requirements(struct stage *s)

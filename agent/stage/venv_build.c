@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 
 #include "agent/stage/stage_int.h"
+#include "agent/stage/venv_print.h"
 
 #define SILENT_MS 5000u
 #define BUILD_MS  (2u * 3600 * 1000)
@@ -296,7 +297,7 @@ static int provide_env(struct build *b, struct cache_entry *c, struct err *e)
 	b->env_dir = xasprintf("%s/env", c->dir);
 	b->python = xasprintf("%s/bin/python", b->env_dir);
 	stage_say(s, "requirements: building the environment %.12s from %s", s->build_key, s->requirements);
-	if (build_env(b, e) < 0 || cache_commit(c, e) < 0)
+	if (build_env(b, e) < 0 || venv_print_save(c->dir, e) < 0 || cache_commit(c, e) < 0)
 		return -1;
 	return venv_use(s, c->dir, e);
 }

@@ -163,6 +163,50 @@ static void test_local(void)
 	ok(k.venv_bin && strcmp(first, k.venv_bin) != 0, "another tree, another environment");
 }
 
+static char *in_env(const char *name)
+{
+	cleanup_free char *out =
+	    run_in("python", "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])");
+
+	out[strcspn(out, "\n")] = '\0';
+	return xasprintf("%s/%s", out, name);
+}
+
+/* As an ordinary user's job may, and a root agent's by a second name of a file. */
+static void test_changed(void)
+{
+	cleanup_free char *req = tiny("# changed\n"), *first = NULL, *trap = NULL, *old = NULL, *out = NULL;
+	cleanup_free char *cached = NULL, *link = NULL;
+
+	stage(req);
+	is_int(k.rc, 0, k.text ? k.text : "built");
+	first = xstrdup(k.venv_bin);
+	cached = in_env("__pycache__/added.cpython-39.pyc");
+	stagekit_put(cached, "");
+	stage(req);
+	ok(!k.built, "what Python adds to __pycache__ does not count as a change");
+	trap = in_env("trap.py");
+	stagekit_put(trap, "print('trap')\n");
+	link = xasprintf("%s/venv", k.paths.work);
+	stage(req);
+	ok(k.built, "an environment that a job has changed is made again");
+	like(k.log, "a job changed the environment", "the setup stream says so");
+	like(k.log, "trap.py", "and names the file");
+	out = run_in("python", "-c", "import trap");
+	ok(!strstr(out, "trap\n"), "packages that a job installs at run time do not reach the next job: %s", out);
+	ok(strcmp(first, k.venv_bin) != 0 && access(trap, F_OK) == 0, "the job that runs keeps the one it has");
+	old = in_env("tinypkg.py");
+	stagekit_put(old, "VALUE = 'two'\n");
+	stage(req);
+	ok(k.built, "a changed module is noticed");
+	free(out);
+	out = run_in("python", "-c", "import tinypkg; print(tinypkg.VALUE)");
+	is_str(out, "one\n", "and does not reach the next job");
+	stage(req);
+	ok(!k.built, "an unchanged one is used");
+	unlink(link);
+}
+
 /* Two at once: the second waits for the first. */
 static void test_two(void)
 {
@@ -252,6 +296,7 @@ int main(void)
 	test_nothing();
 	test_fails();
 	test_local();
+	test_changed();
 	test_two();
 	test_packages();
 	stagekit_stop(&k);
