@@ -29,7 +29,7 @@ static const struct {
      "nodes:i? ranks:i? members:i? expected_start:t? expected_whole:b? expected_cut:b? expected_nodes:S? "
      "price_per_hour_usd:n? expected_price_usd:n? max_price_usd:n? members_expected_price_usd:n? "
      "members_max_price_usd:n? resume_from_job:i? resume_from_step:i? change:O<Change>? resume:O<Resume>? "
-     "warnings:S?",
+     "pool:O<PoolUse>? warnings:S?",
      "the new job; with dry_run, text describes it and says whether it would start now; expected_start, "
      "expected_nodes: the present forecast; max_price_usd: the price at its time limit; members_...: of "
      "all members of an array or a sweep, the others are of one member; resume_from_job, "
@@ -41,14 +41,17 @@ static const struct {
      "id:i ref:s array:O<ArrayOf>? members:O<MemberCounts>? halved:b name:s? owner:s? account:s? status:s "
      "created_at:t? started_at:t? ended_at:t? ran_s:n? exit_code:i? reason:s? spec:o? attempts:a<Attempt>? "
      "metrics:o? artifacts:a? dropped:S? dropped_at:o? max_runtime_s:i? max_runtime_from:s? cost_usd:n? "
-     "price_per_hour_usd:n? alerts:i alert:O<Alert>?",
+     "price_per_hour_usd:n? alerts:i alert:O<Alert>? warm_pool:O<JobPool>?",
      "ref: the id as people write it, 17.3 for a member; array: the array that it is a member of; "
      "members: of an array or sweep; halved: stopped early, because other members were better; dropped: "
      "logs, bundle, metrics and artifacts that rm (deleted) or retention has removed, with times; the "
      "summary of metrics stays; ran_s: how long the programs of its attempts ran together; of an array "
      "or a sweep from its first start to its end, null before the end; max_runtime_s: the time limit "
      "that applies; max_runtime_from: specification, set (later) or default; alerts: how many alarms its "
-     "watches and rules had; alert: the newest one"},
+     "watches and rules had; alert: the newest one; warm_pool: that it left or will leave"},
+    {"JobPool", "pool:i? status:s retained_s:i? reused_by:i?",
+     "status: in_use (the job has not ended), available, reused (job reused_by took it) or terminated; "
+     "retained_s: how long it waits, or has waited"},
     {"Alert",
      "kind:s at:t step:i? onset:i? loss:n? reference:n? step_s:n? usual_s:n? rank:i? node:s? action:s? "
      "pinned_step:i? rule:s? value:n? text:s",
@@ -95,7 +98,7 @@ static const struct {
     {"Why",
      "id:i ref:s status:s text:s waits_for:S ahead:i behind:i? due:b? need_instances:i? "
      "free_instances:i? possible_instances:i? expected_start:t? expected_whole:b? expected_cut:b? "
-     "next:a? change:O<Change>? resume:O<Resume>?",
+     "next:a? change:O<Change>? resume:O<Resume>? pool:O<PoolUse>?",
      "text: a sentence; ahead: jobs that go first; due: the job has waited so long that it goes before "
      "fair share; need_instances, free_instances, possible_instances: of a waiting job, the instances "
      "that it needs, that are free, and that the cluster could give"},
@@ -105,7 +108,7 @@ static const struct {
      "number:i state:s outcome:s? class:s? reason:s? cause:s? nodes:S started_at:t? ended_at:t? exit_code:i? "
      "signal:i? resumed_from_step:i? resumed_from:s? evidence:o? plan:o? skip_steps:s? set_aside:a "
      "lost_steps:i? lost_s:n? recovery:a<RecoveryPhase> phases:a placement:a? epoch:i launch_id:s? "
-     "master_port:i? price_per_hour_usd:n? cost_usd:n? pool:o?",
+     "master_port:i? price_per_hour_usd:n? cost_usd:n? pool:O<PoolUse>?",
      "cause: why it was started; evidence: what its outcome was judged by; plan: what follows (action, "
      "step, avoid, text); skip_steps: ranges that the program leaves out, of all rollbacks before it; "
      "set_aside: steps of its checkpoints that rollbacks have left behind; lost_steps, lost_s: what it did "
@@ -137,14 +140,15 @@ static const struct {
      "slots_used:i gpus:i gpus_used:i gpu_list:a<Gpu> memory_bytes:i memory_held_bytes:i "
      "memory_used_bytes:i disk_bytes:i disk_free_bytes:i load1:n cpu_used:n price_per_hour:n power_w:n "
      "doubt:i trouble:O<Trouble>? beat_age_ms:i? clock_ahead_ms:n? clock_error_ms:n? joined_at:t? "
-     "seen_at:t? suspect_since:t? switch:s? rack:s? labels:S jobs:a reservations:a",
+     "seen_at:t? suspect_since:t? switch:s? rack:s? labels:S jobs:a reservations:a pools:a<NodePool>",
      "state: up, connecting, suspect (not heard at the moment), incompatible (upgrade its agent), drained, "
      "maintenance, down, lost, joining; "
      "spare: it only replaces nodes that jobs lost; protocol: version that its agent speaks; doubt: 0 "
      "healthy; the scheduler "
      "uses nodes with more (up to 3) only when others do not suffice; reservations: {name, state, "
      "maintenance, queue, from, to} that are not over; memory_held_bytes: promised to jobs; "
-     "clock_ahead_ms: compared with hearthd's clock, exact to clock_error_ms; jobs: ids of its jobs"},
+     "clock_ahead_ms: compared with hearthd's clock, exact to clock_error_ms; jobs: ids of its jobs; pools: "
+     "warm pools that have a part there"},
     {"Trouble", "connections:i launches:i losses:i last:s? last_at:t?",
      "failures of a node within a day, since the start of hearthd: connections that broke off, launches "
      "that failed on it, its losses"},
@@ -178,6 +182,10 @@ static const struct {
      "name:s gpus:i? gpu_model:s? gpu_memory_gb:n? vcpus:i? memory_gib:n? network_gbps:n? nvlink:b? "
      "formats:S? price_per_hour:n? power_w:n? as:S?",
      "facts that are not given stay; null resets a fact"},
+    {"NodePool", "pool:i name:s? owner:s? state:s expires_at:t? gpus:a", "state: available or in_use"},
+    {"PoolUse", "id:i level:s missed:o? nodes:S?",
+     "level: node or environment; missed: the first thing that did not match, {level, field, had, wants}; "
+     "nodes: where it is used"},
     {"PoolList", "pools:a<Pool>", NULL},
     {"Pool",
      "id:i name:s owner:s queue:s? exclusive:b state:s made_by:i used_by:i? keep_alive_s:i made_at:t "
@@ -227,7 +235,8 @@ static const struct {
     {"Joined", "node:s cert:s ca:s", "PEM"},
     {"Top", "nodes:O<TopNodes> jobs:O<TopJobs> running:a<TopRunning> waiting:a<TopWaiting> problem:s?",
      "problem: why hearthd records nothing, or accepts no new work"},
-    {"TopNodes", "total:i up:i gpus:i gpus_used:i slots:i slots_used:i", "of nodes that are up"},
+    {"TopNodes", "total:i up:i gpus:i gpus_used:i slots:i slots_used:i warm_nodes:i warm_gpus:i",
+     "of nodes that are up; warm_nodes, warm_gpus: idle in warm pools"},
     {"TopJobs", "running:i starting:i stopping:i waiting:i held:i", NULL},
     {"TopRunning",
      "id:i ref:s name:s? owner:s? status:s attempt:i gpus:i started_at:t? ran_s:n? nodes:S metrics:o",

@@ -16,6 +16,7 @@
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
 #include "controller/requests/array_req.h"
+#include "controller/requests/pool_notes.h"
 #include "controller/requests/suggest.h"
 #include "controller/run/recover.h"
 #include "controller/run/resolve.h"
@@ -328,6 +329,7 @@ void req_why(struct core *c, struct request *rq)
 	} else {
 		why_active(c, j, waits, &t);
 	}
+	pool_note_job(c, j, body, &t);
 	if (j->r.cleanup)
 		text_add(&t, "; clean-up: %s", j->r.cleanup);
 	json_add_str(body, "text", t.at);
@@ -413,7 +415,7 @@ static void shown_reason(const struct core *c, const struct cnode *n, struct tex
 		          health_text(&n->health, now_boot(c), health.at, health.size));
 }
 
-static cJSON *node_json(const struct core *c, const struct cnode *n)
+static cJSON *node_json(const struct core *c, const struct cnode *n, const struct pool_places *warm)
 {
 	cJSON *o = cJSON_CreateObject(), *jobs, *labels, *reservations = cJSON_CreateArray();
 	uint32_t gpus = n->inv.n_gpus, slots = n->inv.slots;
@@ -431,6 +433,7 @@ static cJSON *node_json(const struct core *c, const struct cnode *n)
 		text_join(&reason, "; ", "%s", reserved.at);
 	json_add_str(o, "reason", reason.at);
 	cJSON_AddItemToObject(o, "reservations", reservations);
+	pool_places_json(warm, n->r.id, o);
 	cJSON_AddBoolToObject(o, "connected", n->connected);
 	cJSON_AddBoolToObject(o, "drain", n->r.drain);
 	cJSON_AddBoolToObject(o, "spare", n->r.spare);
@@ -489,12 +492,14 @@ static int by_name(const struct cluster_rec *a, const struct cluster_rec *b)
 void req_nodes(struct core *c, struct request *rq)
 {
 	cJSON *body = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(body, "nodes");
+	struct pool_places *warm = pool_places_create(c);
 	struct err e;
 
 	HASH_SORT(c->records.all[CLUSTER_NODE], by_name);
 	for (const struct cnode *n = node_first(c); n; n = node_next(n))
 		if (n->r.state != NODE_REMOVED && (!rq->node || strcmp(rq->node, n->name) == 0))
-			cJSON_AddItemToArray(list, node_json(c, n));
+			cJSON_AddItemToArray(list, node_json(c, n, warm));
+	pool_places_destroy(warm);
 	if (rq->node && !list->child) {
 		cJSON_Delete(body);
 		node_unknown(c, rq->node, &e);
@@ -629,9 +634,12 @@ void req_top(struct core *c, struct request *rq)
 {
 	cJSON *body = cJSON_CreateObject(), *nodes = cJSON_AddObjectToObject(body, "nodes"),
 	      *jobs = cJSON_AddObjectToObject(body, "jobs");
+	struct pool_places *warm = pool_places_create(c);
 	struct sums s;
 
 	sum_nodes(c, &s);
+	pool_places_sums(warm, nodes);
+	pool_places_destroy(warm);
 	json_add_u64(nodes, "total", s.total);
 	json_add_u64(nodes, "up", s.up);
 	json_add_u64(nodes, "gpus", s.gpus);

@@ -18,6 +18,7 @@
 #include "common/base/xalloc.h"
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
+#include "controller/requests/pool_notes.h"
 #include "controller/requests/suggest.h"
 #include "controller/run/array.h"
 #include "controller/run/attempt.h"
@@ -425,6 +426,7 @@ static void foresee_start(struct core *c, const struct request *rq, const struct
 	struct sched_reason r = {0};
 	struct sched_forecast f;
 	TEXT(where);
+	TEXT(warm);
 	TEXT(when);
 	TEXT(costs);
 	TEXT(change);
@@ -442,13 +444,14 @@ static void foresee_start(struct core *c, const struct request *rq, const struct
 	}
 	forecast_json(c, &f, body);
 	name_nodes(c, &f, cJSON_AddArrayToObject(body, "expected_nodes"), &where);
+	pool_note_places(c, rq->spec, a->bundle, &f, body, &warm);
 	add_prices(c, rq, places_price(c, rq->spec, f.places, f.n), body, &costs);
 	free(f.places);
 	forecast_text(c, &f, when.at, when.size);
 	if (c->life.failing) {
 		text_add(t, "it would wait: nothing is started while the store cannot be written");
 	} else if (r.why == SCHED_FITS) {
-		text_add(t, "it would start now%s", where.at);
+		text_add(t, "it would start now%s%s", where.at, warm.at);
 	} else if (r.why == SCHED_DEPENDS) {
 		text_add(t, "it would wait%s", r.text + 5); /* "waits for ..." */
 	} else {

@@ -208,7 +208,8 @@ static int try_now(struct core *c, uint64_t id, struct sched_forecast *f)
 		*f = (struct sched_forecast){.start_s = sched_time(c), .whole = 1, .n = d->n};
 		f->places = xcalloc(d->n, sizeof(*f->places));
 		for (uint32_t i = 0; i < d->n; i++)
-			f->places[i] = (struct sched_place){.node = d->places[i].node, .group = d->places[i].group};
+			f->places[i] = (struct sched_place){
+			    .node = d->places[i].node, .group = d->places[i].group, .pool = d->places[i].pool};
 	} else {
 		undo_decision(c, d->job);
 	}

@@ -536,6 +536,99 @@ static int add_job_cost(struct store_reader *r, const struct job_row *row, cJSON
 	return 0;
 }
 
+/* ---- warm pools ------------------------------------------------------------------------------------- */
+
+static int is_used_by(const char *parts, uint64_t job)
+{
+	cJSON *list = parts ? cJSON_Parse(parts) : NULL;
+	const cJSON *v;
+	int found = 0;
+
+	cJSON_ArrayForEach (v, list)
+		found |= json_whole(v, "used_by", 0) == job;
+	cJSON_Delete(list);
+	return found;
+}
+
+/* Adds the pool that the job uses as a whole, or null. A job that took parts of a pool took them out of it.
+ */
+static int add_used_pool(struct store_reader *r, const struct job_row *row, const cJSON *o, cJSON *pool,
+                         struct err *e)
+{
+	const cJSON *attempts = cJSON_GetObjectItemCaseSensitive(o, "attempts"),
+	            *newest = cJSON_GetArrayItem(attempts, cJSON_GetArraySize(attempts) - 1);
+	uint64_t id = json_whole(cJSON_GetObjectItemCaseSensitive(newest, "pool"), "id", 0);
+	sqlite3_stmt *st = reader_sql(r, "SELECT parts FROM pool WHERE id = ?", e);
+	int rc;
+
+	if (!st)
+		return -1;
+	sqlite3_bind_int64(st, 1, (int64_t)id);
+	rc = sqlh_step(st, e);
+	if (rc > 0 && is_used_by((const char *)sqlite3_column_text(st, 0), row->id))
+		json_add_u64(pool, "pool", id);
+	else
+		cJSON_AddNullToObject(pool, "pool");
+	sqlite3_finalize(st);
+	return rc < 0 ? -1 : 0;
+}
+
+/* A job that has not ended has left nothing for good: its nodes join the pool one by one. */
+static int add_coming_pool(struct store_reader *r, const struct job_row *row, cJSON *o, struct err *e)
+{
+	const cJSON *asked =
+	    cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(o, "spec"), "warm_pool");
+	cJSON *pool;
+
+	if (row->members || !json_whole(asked, "keep_alive_s", 0)) {
+		cJSON_AddNullToObject(o, "warm_pool");
+		return 0;
+	}
+	pool = cJSON_AddObjectToObject(o, "warm_pool");
+	if (add_used_pool(r, row, o, pool, e) < 0)
+		return -1;
+	json_add_str(pool, "status", "in_use");
+	cJSON_AddNullToObject(pool, "retained_s");
+	cJSON_AddNullToObject(pool, "reused_by");
+	return 0;
+}
+
+static void left_pool_json(sqlite3_stmt *st, cJSON *pool)
+{
+	uint64_t left = sqlh_u64(st, 2), until = sqlh_u64(st, 3), by = sqlh_u64(st, 4);
+
+	if (!until)
+		until = clock_real_us(clock_real());
+	json_add_u64(pool, "pool", sqlh_u64(st, 0));
+	json_add_str(pool, "status", (const char *)sqlite3_column_text(st, 1));
+	json_add_u64(pool, "retained_s", until > left ? (until - left) / 1000000 : 0);
+	if (by)
+		json_add_u64(pool, "reused_by", by);
+	else
+		cJSON_AddNullToObject(pool, "reused_by");
+}
+
+/* Adds the pool that the job left or gave back, will leave, or null. Follows 15-pools.md. */
+static int add_warm_pool(struct store_reader *r, const struct job_row *row, cJSON *o, struct err *e)
+{
+	sqlite3_stmt *st;
+	int rc;
+
+	if (!row->ended_us)
+		return add_coming_pool(r, row, o, e);
+	st = reader_sql(r, "SELECT pool, status, left_us, until_us, reused_by FROM pool_job WHERE job = ?", e);
+	if (!st)
+		return -1;
+	sqlite3_bind_int64(st, 1, (int64_t)row->id);
+	rc = sqlh_step(st, e);
+	if (rc > 0)
+		left_pool_json(st, cJSON_AddObjectToObject(o, "warm_pool"));
+	else
+		cJSON_AddNullToObject(o, "warm_pool");
+	sqlite3_finalize(st);
+	return rc < 0 ? -1 : 0;
+}
+
 static int job_parts(struct store_reader *r, const struct job_row *row, cJSON *o, struct err *e)
 {
 	/* A specification that cannot be parsed cannot be masked either: it is not shown. */
@@ -551,7 +644,7 @@ static int job_parts(struct store_reader *r, const struct job_row *row, cJSON *o
 	    add_made(o, "metrics", metrics_summary(r, row->id, -1, 0, e)) < 0 ||
 	    add_made(o, "artifacts", store_artifacts_json(r, row->id, e)) < 0)
 		return -1;
-	if (add_job_cost(r, row, o, e) < 0)
+	if (add_job_cost(r, row, o, e) < 0 || add_warm_pool(r, row, o, e) < 0)
 		return -1;
 	return add_dropped(r, row->id, o, e);
 }

@@ -296,8 +296,14 @@ static void test_pools(void)
 	world_begin(w, id);
 	world_end_with(w, id, 0);
 	ask(w, REQ_POOLS, 0, NULL, NULL, "with one");
+	ask_all(w, "with a warm pool");
+	world_submit_full(w, spec, "{\"dry_run\": true}", NULL, NULL);
+	check(w, REQ_SUBMIT, "a dry run in a warm pool");
 	ask(w, REQ_POOL, 0, "p", NULL, "of that name");
 	ask(w, REQ_POOL_KEEP, 0, "p", "{\"keep_alive_s\": 900}", "for longer");
+	id = world_submit(w, spec);
+	why(w, id, "in a warm pool");
+	ask_all(w, "while a job uses the pool");
 	ask(w, REQ_POOL_DROP, 0, "p", NULL, "of that name");
 	world_destroy(w);
 }
@@ -346,7 +352,8 @@ static void test_failing(void)
 static void test_the_check(void)
 {
 	cJSON *top = cJSON_Parse(
-	    "{\"nodes\":{\"total\":1,\"up\":1,\"gpus\":0,\"gpus_used\":0,\"slots\":1,\"slots_used\":0},"
+	    "{\"nodes\":{\"total\":1,\"up\":1,\"gpus\":0,\"gpus_used\":0,\"slots\":1,\"slots_used\":0,"
+	    "\"warm_nodes\":0,\"warm_gpus\":0},"
 	    "\"jobs\":{\"running\":0,\"starting\":0,\"stopping\":0,\"waiting\":0,\"held\":0},"
 	    "\"running\":[],\"waiting\":[]}");
 

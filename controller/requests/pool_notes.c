@@ -1,0 +1,196 @@
+/*
+ * pool_notes: see pool_notes.h.
+ */
+#include "controller/requests/pool_notes.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/base/json.h"
+#include "common/base/xalloc.h"
+#include "controller/record/rec.h"
+#include "controller/record/states.h"
+#include "controller/share/pools.h"
+#include "controller/state/turn.h"
+
+#define NAMED_MAX 3 /* pools in a sentence */
+
+struct pool_place {
+	const struct pool_rec *pool;
+	const struct pool_part *part;
+};
+
+struct pool_places {
+	struct pool_place *v; /* by node */
+	size_t n;
+};
+
+/* ---- by node --------------------------------------------------------------------------------------- */
+
+static int by_node(const void *a, const void *b)
+{
+	const struct pool_place *x = a, *y = b;
+
+	if (x->part->node_id != y->part->node_id)
+		return x->part->node_id < y->part->node_id ? -1 : 1;
+	return x->pool->id < y->pool->id ? -1 : x->pool->id > y->pool->id;
+}
+
+struct pool_places *pool_places_create(const struct core *c)
+{
+	struct pool_places *l = xcalloc(1, sizeof(*l));
+	size_t n = 0;
+
+	for (const struct pool_rec *p = pool_first(c); p; p = pool_next(p))
+		n += p->ended_us ? 0 : p->n_parts;
+	l->v = xcalloc(n ? n : 1, sizeof(*l->v));
+	for (const struct pool_rec *p = pool_first(c); p; p = pool_next(p))
+		for (uint32_t i = 0; i < p->n_parts && !p->ended_us; i++)
+			l->v[l->n++] = (struct pool_place){p, &p->parts[i]};
+	qsort(l->v, l->n, sizeof(*l->v), by_node);
+	return l;
+}
+
+void pool_places_destroy(struct pool_places *l)
+{
+	free(l->v);
+	free(l);
+}
+
+/* Returns the first part on the node, or where it would be. */
+static size_t first_on(const struct pool_places *l, uint64_t node_id)
+{
+	size_t from = 0, to = l->n;
+
+	while (from < to) {
+		size_t mid = from + (to - from) / 2;
+
+		if (l->v[mid].part->node_id < node_id)
+			from = mid + 1;
+		else
+			to = mid;
+	}
+	return from;
+}
+
+static cJSON *place_json(const struct pool_place *at)
+{
+	const struct pool_rec *p = at->pool;
+	cJSON *o = cJSON_CreateObject(), *gpus;
+
+	json_add_u64(o, "pool", p->id);
+	json_add_str(o, "name", p->name);
+	json_add_str(o, "owner", p->owner);
+	json_add_str(o, "state", pool_state_names[at->part->used_by ? POOL_IN_USE : POOL_AVAILABLE]);
+	json_add_time(o, "expires_at", pool_used_by(p) ? 0 : p->expires_us);
+	gpus = cJSON_AddArrayToObject(o, "gpus");
+	for (uint32_t i = 0; i < at->part->gpus.n; i++)
+		cJSON_AddItemToArray(gpus, cJSON_CreateNumber(at->part->gpus.v[i]));
+	return o;
+}
+
+void pool_places_json(const struct pool_places *l, uint64_t node_id, cJSON *node)
+{
+	cJSON *list = cJSON_AddArrayToObject(node, "pools");
+
+	for (size_t i = first_on(l, node_id); i < l->n && l->v[i].part->node_id == node_id; i++)
+		cJSON_AddItemToArray(list, place_json(&l->v[i]));
+}
+
+void pool_places_sums(const struct pool_places *l, cJSON *nodes)
+{
+	uint64_t n = 0, gpus = 0, last = 0;
+
+	for (size_t i = 0; i < l->n; i++) {
+		if (l->v[i].part->used_by)
+			continue;
+		n += l->v[i].part->node_id != last;
+		last = l->v[i].part->node_id;
+		gpus += l->v[i].part->gpus.n;
+	}
+	json_add_u64(nodes, "warm_nodes", n);
+	json_add_u64(nodes, "warm_gpus", gpus);
+}
+
+/* ---- of a job -------------------------------------------------------------------------------------- */
+
+static void say_match(const cJSON *o, const char *verb, struct text *t)
+{
+	const cJSON *missed = cJSON_GetObjectItemCaseSensitive(o, "missed");
+
+	text_add(t, "%s warm pool %" PRIu64 " (level %s", verb, json_whole(o, "id", 0),
+	         json_str_or(o, "level", "node"));
+	if (cJSON_IsObject(missed))
+		text_add(t, ": %.80s differs", json_str_or(missed, "field", "?"));
+	text_add(t, ")");
+}
+
+/* Returns the pool that most of the places are in; 0: none. */
+static uint64_t most_used(const struct sched_forecast *f)
+{
+	uint64_t best = 0;
+	uint32_t most = 0;
+
+	for (uint32_t i = 0; i < f->n; i++) {
+		uint32_t n = 0;
+
+		for (uint32_t k = i; k < f->n; k++)
+			n += f->places[k].pool == f->places[i].pool;
+		if (f->places[i].pool && n > most) {
+			best = f->places[i].pool;
+			most = n;
+		}
+	}
+	return best;
+}
+
+void pool_note_places(const struct core *c, const struct job_spec *s, const char *source,
+                      const struct sched_forecast *f, cJSON *body, struct text *t)
+{
+	const struct pool_rec *p = cluster_pool(&c->records, most_used(f));
+	cJSON *o, *wants, *missed;
+
+	if (!p) {
+		cJSON_AddNullToObject(body, "pool");
+		return;
+	}
+	wants = pool_environment(s, source, NULL);
+	missed = pool_missed(p->environment, wants);
+	o = cJSON_AddObjectToObject(body, "pool");
+	json_add_u64(o, "id", p->id);
+	json_add_str(o, "level", missed ? "node" : "environment");
+	cJSON_AddItemToObject(o, "missed", missed ? missed : cJSON_CreateNull());
+	say_match(o, " in", t);
+	cJSON_Delete(wants);
+}
+
+/* Names idle pools of the owner. The job waits although they are free, so they do not suffice. */
+static void say_owned(const struct core *c, const struct cjob *j, struct text *t)
+{
+	unsigned named = 0, more = 0;
+
+	for (const struct pool_rec *p = pool_first(c); p; p = pool_next(p)) {
+		if (pool_state_of(p) != POOL_AVAILABLE || strcmp(p->owner ? p->owner : "", j->r.owner) != 0)
+			continue;
+		if (named == NAMED_MAX)
+			more++;
+		else
+			text_add(t, "%s%" PRIu64 " (%" PRIu32 " node%s)",
+			         named++ ? ", " : "; warm pools of its owner: ", p->id, p->n_parts,
+			         p->n_parts == 1 ? "" : "s");
+	}
+	if (more)
+		text_add(t, " and %u more", more);
+}
+
+void pool_note_job(const struct core *c, const struct cjob *j, cJSON *body, struct text *t)
+{
+	const struct attempt_rec *a = j->r.att;
+	cJSON *o = a && a->pool && *a->pool && j->act ? cJSON_Parse(a->pool) : NULL;
+
+	if (o)
+		say_match(o, "; it uses", t);
+	else if (j->r.status == JOB_QUEUED)
+		say_owned(c, j, t);
+	cJSON_AddItemToObject(body, "pool", o ? o : cJSON_CreateNull());
+}
