@@ -37,12 +37,13 @@ static int is_own_fault(const struct cjob *j)
 	}
 }
 
-/* 1: a line of its logs, or of a kernel, names a node as the cause of trouble. */
+/* 1: a line of its logs, or of a kernel, names a node as the cause of trouble. The signal of a rank alone
+ * does not: hearthd ends the ranks of a stopped job by signals. */
 static int names_node(const struct cjob *j)
 {
 	struct attempt_cause cause = attempt_cause(j->r.att, j->act->step_us);
 
-	return cause.verdict == VERDICT_DRAIN || cause.verdict == VERDICT_MOVE;
+	return cause.line && (cause.verdict == VERDICT_DRAIN || cause.verdict == VERDICT_MOVE);
 }
 
 /* 1: the newest attempt, whose outcome is known, leaves a pool. */

@@ -108,6 +108,24 @@ static void test_used(void)
 	world_end_well(w);
 }
 
+/* Hearth itself ends the ranks of a stopped job by a signal: a node has no part in that. */
+static void test_stopped(void)
+{
+	struct world *w = world_create(93);
+	uint64_t id;
+
+	world_agent_up(w, "a", 2, 4);
+	id = submit(w, "");
+	world_begin(w, id);
+	world_request(w, REQ_STOP, id, NULL, NULL);
+	world_rank(w, "a", id, 1, 0, PS_EXITED, 0, 15, NULL);
+	world_launch(w, "a", id, 1, LAUNCH_ENDED, 0, NULL);
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	is_str(world_status(w, id), "stopped", "a stopped job");
+	is_int(json_whole(answer(w, REQ_TOP, 0, "nodes"), "warm_nodes", 9), 1, "leaves a pool");
+	world_end_well(w);
+}
+
 /* A job that waits although its owner has an idle pool: the pool does not suffice. */
 static void test_waiting(void)
 {
@@ -125,6 +143,7 @@ int main(void)
 {
 	test_idle();
 	test_used();
+	test_stopped();
 	test_waiting();
 	return tap_done();
 }
