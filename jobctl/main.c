@@ -19,8 +19,8 @@
 #include "jobctl/verb_table.h"
 
 /* Verbs that are planned but not built; a message names them, so that they do not look like typing errors. */
-static const char *const later[] = {"checkpoint", "node add", "node check", "pools",  "pool", "ssh", "scp",
-                                    "forward",    "attach",   "advise",     "report", "hook", NULL};
+static const char *const later[] = {"checkpoint", "node add", "node check", "ssh",  "scp", "forward",
+                                    "attach",     "advise",   "report",     "hook", NULL};
 
 static const struct arg_opt no_opts[] = {{NULL, 0, NULL, NULL}};
 

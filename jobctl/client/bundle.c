@@ -38,6 +38,7 @@ struct piece {
 struct upload {
 	struct client *c; /* NULL: nothing is sent */
 	struct bundle_report *r;
+	const char *tree; /* digest of the manifest, as soon as it is known */
 	struct piece *v;
 	size_t n, bytes;
 	uint64_t done;
@@ -92,7 +93,7 @@ static int send_pieces(struct upload *u, struct err *e)
 	for (size_t i = 0; !rc && i < u->n; i++) {
 		if (is_listed(missing, u->v[i].digest)) {
 			rc = send_blob(u, &u->v[i], e);
-			u->r->sent_bytes += u->v[i].n;
+			u->r->sent_bytes += strcmp(u->v[i].digest, u->tree) != 0 ? u->v[i].n : 0;
 		}
 		u->done += u->v[i].n;
 		progress_update(&u->progress, u->done);
@@ -178,12 +179,13 @@ int bundle_upload(struct client *c, const char *dir, char digest[HASH_HEX_SIZE],
                   struct err *e)
 {
 	struct ignore ig = {{0}};
-	struct upload u = {.c = c, .r = r};
+	struct upload u = {.c = c, .r = r, .tree = digest};
 	int rc = -1;
 	if (check_source(dir, e) || ignore_read(&ig, dir, e)) {
 		ignore_fini(&ig);
 		return -1;
 	}
+	digest[0] = 0;
 	u.v = xcalloc(BATCH_CHUNKS, sizeof(*u.v));
 	progress_start(&u.progress, c ? "uploading" : "reading", measure_folder(dir, &ig));
 	if (tree_scan(dir, ignore_skip, &ig, take_chunk, &u, &r->manifest, &r->manifest_n, digest, NULL,

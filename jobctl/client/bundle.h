@@ -17,7 +17,7 @@ struct bundle_report {
 	char *manifest; /* the caller's */
 	size_t manifest_n;
 	uint64_t left_out;   /* links out of the tree, sockets, pipes and devices */
-	uint64_t sent_bytes; /* blocks that hearthd lacked */
+	uint64_t sent_bytes; /* blocks that hearthd lacked, without the manifest */
 };
 
 /* Scans dir (ignore.h says what is left out) and uploads what hearthd lacks, with progress on a terminal. c

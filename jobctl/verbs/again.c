@@ -288,22 +288,39 @@ int again_begin(struct ctx *c, const struct arg_opt *opts, struct again *a)
 	return 0;
 }
 
-void again_compare(struct ctx *c, struct again *a, struct bundle_report *r)
+/* Notes the pool that the last job left, if it waits. The scheduler prefers the warm nodes of the owner. */
+static void note_pool(struct again *a, const cJSON *job)
 {
-	if (!a->report || !a->job || !a->source)
-		return;
-	/* Another cluster at the same address has another job of that number. */
+	const cJSON *w = jget(job, "warm_pool");
+	if (cJSON_IsNumber(jget(w, "pool")) && has_text(w, "status", "available"))
+		cJSON_AddItemToObject(a->report, "pool", cJSON_Duplicate(jget(w, "pool"), 1));
+}
+
+void again_look(struct ctx *c, struct again *a)
+{
 	struct err e;
 	cJSON *job = NULL;
 	char *path = xasprintf("/jobs/%" PRIu64, a->job);
-	if (!client_call(c->client, "GET", path, NULL, &job, &e) && has_text(job, "bundle", a->source))
-		a->changed = changed_create(c->client, a->job, a->source, &e);
+	if (a->report && a->job && !client_call(c->client, "GET", path, NULL, &job, &e)) {
+		/* Another cluster at the same address has another job of that number. */
+		a->same = a->source ? has_text(job, "bundle", a->source) : !jtext(job, "bundle");
+		if (a->same)
+			note_pool(a, job);
+	}
+	cJSON_Delete(job);
+	free(path);
+}
+
+void again_compare(struct ctx *c, struct again *a, struct bundle_report *r)
+{
+	struct err e;
+	if (!a->same || !a->source)
+		return;
+	a->changed = changed_create(c->client, a->job, a->source, &e);
 	if (a->changed) {
 		r->chunk = changed_keep;
 		r->arg = a->changed;
 	}
-	cJSON_Delete(job);
-	free(path);
 }
 
 int again_list_changes(struct ctx *c, struct again *a, const struct bundle_report *r)
@@ -371,6 +388,9 @@ void again_print(const struct again *a)
 	else if (a->job)
 		fprintf(stderr,
 		        "The controller does not have the source of job %" PRIu64 ", so nothing is compared\n",
+		        a->job);
+	if (jget(a->report, "pool"))
+		fprintf(stderr, "Pool %s, which job %" PRIu64 " left, is warm\n", print_member(a->report, "pool"),
 		        a->job);
 }
 

@@ -4,9 +4,9 @@
  * The memory is a private file, $XDG_STATE_HOME/hearth/submitted (~/.local/state/hearth/submitted): JSON, the
  * newest submit first, at most AGAIN_MAX. A submit of a file in a folder to a controller is one entry.
  *
- * Order: again_begin finds the file and adds the remembered options to the arguments; again_compare prepares
- * the comparison with the last job's source; after the upload again_list_changes fills the report;
- * again_remember stores the new job.
+ * Order: again_begin finds the file and adds the remembered options to the arguments; again_look asks for the
+ * last job; again_compare prepares the comparison with its source; after the upload again_list_changes fills
+ * the report; again_remember stores the new job.
  */
 #ifndef HEARTH_JOBCTL_VERBS_AGAIN_H
 #define HEARTH_JOBCTL_VERBS_AGAIN_H
@@ -32,13 +32,16 @@ struct again {
 	char *source;       /* digest of its source; NULL: none */
 	char *name;         /* its --name; NULL: none */
 	struct strv set;    /* its --set, in order */
-	cJSON *report;      /* of --again: {job, file, files, bytes, changed, not_compared, sent_bytes} */
+	cJSON *report;      /* of --again: {job, file, pool, files, bytes, changed, not_compared, sent_bytes} */
+	int same;           /* hearthd still has the last job */
 	struct changed *changed;
 };
 
 /* Fills a for the submit of the arguments. opts: those of submit. With --again the arguments get the
  * remembered options, before those that were given. */
 int again_begin(struct ctx *c, const struct arg_opt *opts, struct again *a);
+/* Asks hearthd for the last job and the pool that it left. */
+void again_look(struct ctx *c, struct again *a);
 /* Makes an upload compare its blocks with the last job's source, if hearthd still has it. */
 void again_compare(struct ctx *c, struct again *a, struct bundle_report *r);
 int again_list_changes(struct ctx *c, struct again *a, const struct bundle_report *r);

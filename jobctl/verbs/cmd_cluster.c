@@ -11,6 +11,7 @@
 #include "common/base/text.h"
 #include "common/base/xalloc.h"
 #include "jobctl/local/local.h"
+#include "jobctl/show/pools.h"
 #include "jobctl/show/print.h"
 
 static char *jobs_of(const cJSON *node)
@@ -46,15 +47,86 @@ static char *gpus_of(const cJSON *node)
 	return all;
 }
 
-/* Returns whether any node names its switch or rack. */
-static int has_places(const cJSON *nodes)
+/* Returns the warm pools of a node, "12 ada 27m"; malloc'ed. */
+static char *pools_of(const cJSON *node)
+{
+	char *all = xstrdup(""), left[40];
+	const cJSON *p;
+	cJSON_ArrayForEach (p, jget(node, "pools")) {
+		xappendf(&all, "%s%s %s", *all ? ", " : "", print_member(p, "pool"), print_member(p, "owner"));
+		xappendf(&all, " %s",
+		         strcmp(print_member(p, "state"), "available") != 0 ? "in use"
+		                                                            : pools_left(p, left, sizeof(left)));
+	}
+	return all;
+}
+
+/* Returns the switch, rack and pool columns that any node needs. */
+static void shown_columns(const cJSON *nodes, int *places, int *pools)
 {
 	const cJSON *n;
+	*places = *pools = 0;
+	cJSON_ArrayForEach (n, nodes) {
+		*places |= jtext(n, "switch") || jtext(n, "rack");
+		*pools |= cJSON_GetArraySize(jget(n, "pools")) > 0;
+	}
+}
 
-	cJSON_ArrayForEach (n, nodes)
-		if (jtext(n, "switch") || jtext(n, "rack"))
-			return 1;
-	return 0;
+static void add_node(struct table *t, const cJSON *n, int places, int pools)
+{
+	char size[32];
+	const cJSON *memory = jget(n, "memory_bytes");
+	char *jobs = jobs_of(n), *gpus = gpus_of(n), *reason = print_local(print_member(n, "reason")),
+	     *warm = pools_of(n);
+	table_cell(t, print_member(n, "name"));
+	table_cellf(t, "%s%s", print_member(n, "state"), cJSON_IsTrue(jget(n, "spare")) ? " (spare)" : "");
+	table_cell(t, print_member(n, "address"));
+	if (places) {
+		table_cell(t, print_member(n, "switch"));
+		table_cell(t, print_member(n, "rack"));
+	}
+	table_cell(t, print_member(n, "instance_type"));
+	table_cellf(t, "%s/%s", print_member(n, "gpus_used"), print_member(n, "gpus"));
+	table_cell(t, gpus);
+	table_cellf(t, "%s/%s", print_member(n, "slots_used"), print_member(n, "slots"));
+	table_cell(t, cJSON_IsNumber(memory) ? str_size((uint64_t)memory->valuedouble, size, sizeof(size)) : "-");
+	if (cJSON_IsNumber(jget(n, "load1")))
+		table_cellf(t, "%.1f", print_number(n, "load1"));
+	else
+		table_cell(t, "-");
+	table_cell(t, jobs);
+	if (pools)
+		table_cell(t, *warm ? warm : "-");
+	table_cell(t, reason);
+	free(warm);
+	free(reason);
+	free(jobs);
+	free(gpus);
+}
+
+/* Columns that no node needs are left out. */
+static struct table *node_table(int places, int pools)
+{
+	const char *heads[14];
+	size_t n = 0;
+	heads[n++] = "NODE";
+	heads[n++] = "STATE";
+	heads[n++] = "ADDRESS";
+	if (places) {
+		heads[n++] = "SWITCH";
+		heads[n++] = "RACK";
+	}
+	heads[n++] = "TYPE";
+	heads[n++] = ">GPUS";
+	heads[n++] = "GPU";
+	heads[n++] = ">SLOTS";
+	heads[n++] = ">MEMORY";
+	heads[n++] = ">LOAD";
+	heads[n++] = "JOBS";
+	if (pools)
+		heads[n++] = "WARM POOL";
+	heads[n++] = "REASON";
+	return table_create(heads, n);
 }
 
 static int exec_nodes(struct ctx *c)
@@ -63,40 +135,12 @@ static int exec_nodes(struct ctx *c)
 	int rc = ctx_call(c, "GET", "/nodes", NULL, &answer);
 	if (rc)
 		return rc < 0 ? -1 : 0;
-	static const char *const heads[] = {"NODE",   "STATE",   "ADDRESS", "TYPE", ">GPUS", "GPU",
-	                                    ">SLOTS", ">MEMORY", ">LOAD",   "JOBS", "REASON"};
-	static const char *const with_places[] = {"NODE", "STATE",  "ADDRESS", "SWITCH", "RACK", "TYPE",  ">GPUS",
-	                                          "GPU",  ">SLOTS", ">MEMORY", ">LOAD",  "JOBS", "REASON"};
-	int places = has_places(jget(answer, "nodes"));
-	struct table *t = places ? table_create(with_places, 13) : table_create(heads, 11);
+	int places, pools;
+	shown_columns(jget(answer, "nodes"), &places, &pools);
+	struct table *t = node_table(places, pools);
 	const cJSON *n;
-	cJSON_ArrayForEach (n, jget(answer, "nodes")) {
-		char size[32];
-		const cJSON *memory = jget(n, "memory_bytes");
-		char *jobs = jobs_of(n), *gpus = gpus_of(n), *reason = print_local(print_member(n, "reason"));
-		table_cell(t, print_member(n, "name"));
-		table_cellf(t, "%s%s", print_member(n, "state"), cJSON_IsTrue(jget(n, "spare")) ? " (spare)" : "");
-		table_cell(t, print_member(n, "address"));
-		if (places) {
-			table_cell(t, print_member(n, "switch"));
-			table_cell(t, print_member(n, "rack"));
-		}
-		table_cell(t, print_member(n, "instance_type"));
-		table_cellf(t, "%s/%s", print_member(n, "gpus_used"), print_member(n, "gpus"));
-		table_cell(t, gpus);
-		table_cellf(t, "%s/%s", print_member(n, "slots_used"), print_member(n, "slots"));
-		table_cell(t, cJSON_IsNumber(memory) ? str_size((uint64_t)memory->valuedouble, size, sizeof(size))
-		                                     : "-");
-		if (cJSON_IsNumber(jget(n, "load1")))
-			table_cellf(t, "%.1f", print_number(n, "load1"));
-		else
-			table_cell(t, "-");
-		table_cell(t, jobs);
-		table_cell(t, reason);
-		free(reason);
-		free(jobs);
-		free(gpus);
-	}
+	cJSON_ArrayForEach (n, jget(answer, "nodes"))
+		add_node(t, n, places, pools);
 	if (table_rows(t))
 		table_print(t);
 	else

@@ -85,12 +85,14 @@ static void offer_jobs(const struct line *l, const char *verb)
 	free(path);
 }
 
-/* Offers the names in a listing. */
+/* Offers the names in a listing; of pools the ids, too, because several may have one name. */
 static void offer_names(const struct line *l, const char *path, const char *list)
 {
 	cJSON *answer = ask_controller(l, path);
 	const cJSON *n;
 	cJSON_ArrayForEach (n, jget(answer, list)) {
+		if (strcmp(list, "pools") == 0)
+			offer_word(l, print_member(n, "id"));
 		if (jtext(n, "name"))
 			offer_word(l, jtext(n, "name"));
 	}
@@ -169,6 +171,8 @@ static void offer_kind(const struct line *l, const char *kind, const char *verb)
 	else if (strcmp(kind, "NAME") == 0 &&
 	         (strcmp(verb, "reserve set") == 0 || strcmp(verb, "reserve rm") == 0))
 		offer_names(l, "/reservations", "reservations");
+	else if (strcmp(kind, "POOL") == 0)
+		offer_names(l, "/pools", "pools");
 	else if (strcmp(kind, "QUEUE") == 0)
 		offer_names(l, "/queues", "queues");
 	else if (strcmp(kind, "NAME") == 0 && strcmp(verb, "metrics") == 0)

@@ -76,9 +76,12 @@ static void cost_table(const cJSON *answer)
 	char *head = xstrdup(print_member(answer, "by")), amount[40];
 	for (char *p = head; *p; p++)
 		*p = (char)(*p >= 'a' && *p <= 'z' ? *p - 32 : *p);
-	const char *heads[] = {head, ">USD", ">JOBS", ">ATTEMPTS", ">RUNNING", ">HOURS"};
-	struct table *t = table_create(heads, 6);
 	const cJSON *r;
+	int idle = 0;
+	cJSON_ArrayForEach (r, jget(answer, "rows"))
+		idle |= print_number(r, "idle_usd") > 0;
+	const char *heads[] = {head, ">USD", ">JOBS", ">ATTEMPTS", ">RUNNING", ">HOURS", ">IDLE USD"};
+	struct table *t = table_create(heads, idle ? 7 : 6);
 	cJSON_ArrayForEach (r, jget(answer, "rows")) {
 		table_cell(t, print_member(r, "name"));
 		table_cell(t, str_amount(print_number(r, "usd"), amount, sizeof(amount)));
@@ -86,6 +89,8 @@ static void cost_table(const cJSON *answer)
 		table_cell(t, print_member(r, "attempts"));
 		table_cell(t, print_member(r, "running"));
 		table_cell(t, str_amount(print_number(r, "hours"), amount, sizeof(amount)));
+		if (idle)
+			table_cell(t, str_amount(print_number(r, "idle_usd"), amount, sizeof(amount)));
 	}
 	if (table_rows(t)) {
 		table_print(t);

@@ -15,6 +15,7 @@
 #include "jobctl/client/ref.h"
 #include "jobctl/show/members.h"
 #include "jobctl/show/metrics.h"
+#include "jobctl/show/pools.h"
 #include "jobctl/show/print.h"
 
 #define MEMBERS_SHOWN 20
@@ -321,6 +322,7 @@ static void show_attempts(const cJSON *job)
 			printf(", $%s", str_amount(print_number(a, "cost_usd"), usd, sizeof(usd)));
 		putchar('\n');
 		show_cause(a);
+		pools_show_attempt(a);
 		show_begin(a);
 		if (jtext(a, "reason") && *jtext(a, "reason")) {
 			char *local = print_local(jtext(a, "reason")), *safe = print_safe(local);
@@ -569,6 +571,7 @@ static int exec_show(struct ctx *c)
 	show_ran(job);
 	show_alert(job);
 	show_cost(job);
+	pools_show_job(job);
 	print_line("exit code", print_member(job, "exit_code"));
 	show_limit(job);
 	if (print_number(job, "priority") != 0)

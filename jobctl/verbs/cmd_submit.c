@@ -319,7 +319,7 @@ static cJSON *submit_body(struct ctx *c, const char *text, const char *digest, c
 		cJSON_AddStringToObject(run, "cwd", cwd);
 	cJSON_AddStringToObject(run, "client", "jobctl " PACKAGE_VERSION);
 	cJSON_AddStringToObject(body, "spec", text);
-	if (*digest && !dry)
+	if (*digest)
 		cJSON_AddStringToObject(body, "bundle", digest);
 	cJSON_AddItemToObject(body, "run", run);
 	if (args_has(&c->args, "hold"))
@@ -412,6 +412,7 @@ static int exec_submit(struct ctx *c)
 	}
 	if (!rc) {
 		s.run = cJSON_CreateObject();
+		again_look(c, &s.again);
 		rc = send_source(c, &s);
 		if (!rc)
 			rc = send_job(c, &s);

@@ -11,7 +11,7 @@
 
 extern const struct verb verbs_change[], verbs_checkpoints[], verbs_classify[], verbs_cluster[],
     verbs_completion[], verbs_cost[], verbs_data[], verbs_diff[], verbs_events[], verbs_instances[],
-    verbs_jobs[], verbs_logs[], verbs_metrics[], verbs_login[], verbs_queue[], verbs_reserve[], verbs_token[],
-    verbs_show[], verbs_submit[], verbs_trace[], verbs_wait[];
+    verbs_jobs[], verbs_logs[], verbs_metrics[], verbs_login[], verbs_pool[], verbs_queue[], verbs_reserve[],
+    verbs_token[], verbs_show[], verbs_submit[], verbs_trace[], verbs_wait[];
 
 #endif

@@ -310,12 +310,14 @@ static void test_submit(struct js *s)
 	jr_expect(s, "submit -", 2, "", "standard input: line 1");
 	is_int(js_count(s), before, "none of that reached the controller");
 	jr_put_file("src/.hearthignore", "*.py\n");
+	int before_put = js_count_of(s, "PUT", "/blobs/");
 	jr_expect(s, "submit $T/job.json --dry-run", 0,
 	          "Hearth would accept this job.\nTime limit: 1d, the cluster's default. To change it: --set "
 	          "limits.max_runtime_s=SECONDS, or later jobctl set JOB time=DURATION\n",
 	          "");
 	like(js_last_of(s, "POST")->body, "\"dry_run\":true", "a dry run says so");
-	ok(!strstr(js_last_of(s, "POST")->body, "bundle"), "and sends no source");
+	like(js_last_of(s, "POST")->body, "\"bundle\":\"", "with the digest of the source, for warm pools");
+	is_int(js_count_of(s, "PUT", "/blobs/"), before_put, "and sends no source");
 }
 
 static void closed_reader(struct js *s)

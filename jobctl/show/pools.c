@@ -1,0 +1,93 @@
+/*
+ * pools: see pools.h.
+ */
+#include "jobctl/show/pools.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/clock.h"
+#include "common/base/hash.h"
+#include "common/base/strutil.h"
+#include "common/base/xalloc.h"
+#include "jobctl/client/ctx.h"
+#include "jobctl/show/print.h"
+
+#define DIGEST_SHOWN 12 /* digits, as in "git 1a2b..." */
+
+const char *pools_left(const cJSON *pool, char *out, size_t size)
+{
+	uint64_t end = print_time_us(jtext(pool, "expires_at")), now = clock_real_us(clock_real());
+	if (!end)
+		return "-";
+	uint64_t left = end > now ? (end - now) / 1000000 : 0;
+	/* Seconds of a long time are only noise. */
+	return str_duration(left >= 600 ? left / 60 * 60 : left, out, size);
+}
+
+/* Returns "; it waited for 32s". */
+static char *retained_text(const cJSON *w)
+{
+	char span[40];
+	const cJSON *s = jget(w, "retained_s");
+	if (!cJSON_IsNumber(s) || s->valuedouble < 0)
+		return xstrdup("");
+	return xasprintf(" after %s", str_duration((uint64_t)s->valuedouble, span, sizeof(span)));
+}
+
+void pools_show_job(const cJSON *job)
+{
+	const cJSON *w = jget(job, "warm_pool");
+	const char *status = jtext(w, "status"), *id = print_member(w, "pool");
+	int has = cJSON_IsNumber(jget(w, "pool"));
+	if (!status)
+		return;
+	char *after = retained_text(w), *text;
+	if (strcmp(status, "in_use") == 0)
+		text = has ? xasprintf("uses pool %s, and gives it back at its end", id)
+		           : xstrdup("the job leaves one at its end");
+	else if (strcmp(status, "available") == 0)
+		text = xasprintf("pool %s waits for the next job: jobctl pool show %s", id, id);
+	else if (strcmp(status, "reused") == 0)
+		text = xasprintf("job %s took pool %s%s", print_member(w, "reused_by"), id, after);
+	else
+		text = xasprintf("pool %s ended%s", id, after);
+	print_line("warm pool", text);
+	free(text);
+	free(after);
+}
+
+/* Digests are cut, because people only see whether they are equal. */
+static char *short_value(const cJSON *v)
+{
+	if (!cJSON_IsString(v) || !*v->valuestring)
+		return xstrdup("none");
+	return hash_is_hex(v->valuestring) ? xstrndup(v->valuestring, DIGEST_SHOWN) : print_safe(v->valuestring);
+}
+
+char *pools_missed(const cJSON *missed)
+{
+	char *field = print_safe(print_member(missed, "field")), *had = short_value(jget(missed, "had")),
+	     *wants = short_value(jget(missed, "wants"));
+	char *text = xasprintf("%s differs (pool: %s, job: %s)", field, had, wants);
+	free(field);
+	free(had);
+	free(wants);
+	return text;
+}
+
+void pools_show_attempt(const cJSON *attempt)
+{
+	const cJSON *p = jget(attempt, "pool"), *missed = jget(p, "missed");
+	if (!cJSON_IsObject(p))
+		return;
+	char *level = print_safe(print_member(p, "level"));
+	printf("    warm: pool %s, level %s", print_member(p, "id"), level);
+	if (cJSON_IsObject(missed)) {
+		char *why = pools_missed(missed);
+		printf("; %s", why);
+		free(why);
+	}
+	putchar('\n');
+	free(level);
+}
