@@ -16,7 +16,7 @@ struct source { /* where GPUs and slots are taken from */
 	const struct pool_part *part; /* only from that; NULL: from what belongs to no part */
 };
 
-static int gpu_in(const struct source *of, const struct gpu *g)
+static inline int gpu_in(const struct source *of, const struct gpu *g)
 {
 	if (!fit_gpu(g, of->sh))
 		return 0;
@@ -85,9 +85,9 @@ static uint32_t best_numa(const struct source *of, uint32_t link, uint32_t want)
 static void take_gpus(const struct source *of, uint32_t all, struct hold *out)
 {
 	const struct node *n = of->n;
-	uint32_t want = 0, link, numa, end;
+	uint32_t want = n->parts ? 0 : all, link, numa, end;
 
-	for (uint32_t i = 0; i < n->n_gpus && out->n_gpus + want < all; i++)
+	for (uint32_t i = 0; n->parts && i < n->n_gpus && out->n_gpus + want < all; i++)
 		want += (uint32_t)gpu_in(of, &n->gpus[i]);
 	if (!want)
 		return;

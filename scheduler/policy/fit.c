@@ -119,7 +119,8 @@ struct matching {
 };
 
 /* Follows S-166. */
-static int is_warm_enough(const struct matching *m, const struct node *n, const struct sched_group *g)
+__attribute__((noinline)) static int is_warm_enough(const struct matching *m, const struct node *n,
+                                                    const struct sched_group *g)
 {
 	uint64_t idle;
 

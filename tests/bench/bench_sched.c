@@ -4,9 +4,11 @@
  * decide: a full cluster of N nodes of 8 GPUs, held by jobs of 1 to WIDE nodes, Q waiting gangs of many
  * shapes; again and again one running job ends, and the next decision (or that there is none) is timed.
  * starts: an empty cluster is filled. queue: memory and time of adding a job. ask: what a question about one
- * waiting job costs, as CPU time: its forecast, its explanation, the cheapest change. Usage: bench_sched
- * [quick | ask [NODES PENDING WIDE] | POLICY NODES PENDING [WIDE [NODES_A_SWITCH]]]; four switches are a
- * rack.
+ * waiting job costs, as CPU time: its forecast, its explanation, the cheapest change. pools: most
+ * nodes run jobs; again and again one of these ends and leaves a warm pool, the oldest pool ends, a job of
+ * one of 100 owners comes, and the next decision is timed. Usage: bench_sched [quick | ask [NODES PENDING
+ * WIDE] | pools NODES PENDING POOLS [NODES_A_SWITCH] | POLICY NODES PENDING [WIDE [NODES_A_SWITCH]]]; four
+ * switches are a rack.
  */
 #include "scheduler/sched.h"
 #include <malloc.h>
@@ -135,6 +137,144 @@ static void decide(const char *policy, struct sched_policy p, uint32_t nodes, ui
 	free(took);
 	free(running);
 	sched_destroy(s);
+}
+
+/* ---- warm pools --------------------------------------------------------------------------------- */
+
+#define OWNERS      100
+#define POOL_NODES  4 /* of a job at most, and so of a pool */
+#define POOL_ROUNDS 2000
+
+struct pools {
+	struct sched *s;
+	struct sched_decision **running;
+	uint32_t n, of, warm, gave_way; /* n: running; of: pools at one time */
+	uint64_t last_job, first_pool, last_pool;
+	double took[POOL_ROUNDS];
+};
+
+static const char *owner_of(uint64_t job)
+{
+	static char name[16];
+
+	snprintf(name, sizeof name, "@u%llu", (unsigned long long)(job * 2654435761u % OWNERS));
+	return name;
+}
+
+static void count_lost(struct pools *b)
+{
+	struct sched_pool_lost l;
+
+	while (sched_pool_lost(b->s, &l)) {
+		b->warm += (uint32_t)l.taken;
+		b->gave_way += l.job && !l.taken;
+	}
+}
+
+static void step_all(struct pools *b)
+{
+	for (struct sched_decision *d; (d = sched_step(b->s));)
+		b->running[b->n++] = d;
+	count_lost(b);
+}
+
+static void small_job(struct pools *b)
+{
+	struct sched_group g = {1 + rnd(POOL_NODES), GPUS, 1, 1 + rnd(8)};
+	struct sched_job j = {.id = ++b->last_job, .groups = &g, .n_groups = 1, .limit_s = 3600 * (1 + rnd(4))};
+
+	j.order = j.id;
+	j.owner = owner_of(j.id);
+	j.warm = rnd(2) ? "torch" : "jax";
+	sched_job_add(b->s, &j);
+}
+
+/* Ends the oldest ones until their number is right. Returns it. */
+static uint32_t end_pools(struct pools *b)
+{
+	uint32_t n = 0;
+
+	for (uint64_t id = b->first_pool + 1; id <= b->last_pool; id++)
+		n += sched_pool_parts(b->s, id) > 0;
+	for (; n > b->of || (b->last_pool > b->first_pool && !sched_pool_parts(b->s, b->first_pool + 1));) {
+		n -= sched_pool_parts(b->s, ++b->first_pool) > 0;
+		sched_pool_remove(b->s, b->first_pool);
+	}
+	return n;
+}
+
+/* One of those that run ends, and leaves all that it had. */
+static void leave_pool(struct pools *b, uint64_t now)
+{
+	uint32_t k = rnd(b->n);
+	struct sched_decision *d = b->running[k];
+	struct sched_pool_part parts[POOL_NODES];
+	struct sched_pool p = {.id = ++b->last_pool,
+	                       .owner = owner_of(d->job),
+	                       .warm = "torch",
+	                       .idle_since_s = now,
+	                       .parts = parts};
+
+	for (; p.n_parts < d->n; p.n_parts++)
+		parts[p.n_parts] = (struct sched_pool_part){.node = d->places[p.n_parts].node,
+		                                            .n_gpus = d->places[p.n_parts].n_gpus,
+		                                            .gpus = d->places[p.n_parts].gpus,
+		                                            .n_cpus = d->places[p.n_parts].n_cpus,
+		                                            .cpus = d->places[p.n_parts].cpus};
+	sched_job_finished(b->s, d->job, 1);
+	sched_pool_set(b->s, &p);
+	sched_decision_free(d);
+	b->running[k] = b->running[--b->n];
+}
+
+static void pools(struct sched_policy policy, uint32_t nodes, uint32_t queue, uint32_t of)
+{
+	struct pools b = {.s = cluster(nodes, policy), .of = of};
+
+	b.running = calloc(nodes + POOL_ROUNDS, sizeof *b.running);
+	sched_now(b.s, 1);
+	for (uint32_t i = 0; i < nodes * 2 / 5; i++) /* about as many as the nodes hold */
+		small_job(&b);
+	step_all(&b);
+	for (uint32_t i = 0; i < of; i++)
+		leave_pool(&b, 1 + i);
+	for (uint32_t i = 0; i < queue; i++) { /* none of these fits */
+		struct sched_group g = {nodes, 1 + i % GPUS, 1, 1 + i / GPUS % 64};
+
+		sched_job_add(b.s, &(struct sched_job){.id = ++b.last_job,
+		                                       .order = 1000000000 + i,
+		                                       .groups = &g,
+		                                       .n_groups = 1,
+		                                       .limit_s = 3600,
+		                                       .priority = -1});
+	}
+	step_all(&b);
+	b.warm = b.gave_way = 0;
+	for (uint32_t r = 0; r < POOL_ROUNDS; r++) {
+		struct sched_decision *d;
+
+		sched_now(b.s, 2000 + r);
+		leave_pool(&b, 2000 + r);
+		(void)end_pools(&b);
+		small_job(&b);
+		b.took[r] = now_us();
+		d = sched_step(b.s);
+		b.took[r] = now_us() - b.took[r];
+		if (d)
+			b.running[b.n++] = d;
+		step_all(&b);
+	}
+	qsort(b.took, POOL_ROUNDS, sizeof b.took[0], by_value);
+	printf("{\"bench\": \"pools\", \"nodes\": %u, \"pending\": %u, \"pools\": %u, \"nodes_a_switch\": %u, "
+	       "\"p50_us\": %.0f, \"p99_us\": %.0f, \"max_us\": %.0f, \"warm_places\": %u, \"gave_way\": %u, "
+	       "\"pools_at_end\": %u}\n",
+	       nodes, queue, of, per_switch, b.took[POOL_ROUNDS / 2], b.took[POOL_ROUNDS * 99 / 100],
+	       b.took[POOL_ROUNDS - 1], b.warm, b.gave_way, end_pools(&b));
+	fflush(stdout);
+	while (b.n)
+		sched_decision_free(b.running[--b.n]);
+	free(b.running);
+	sched_destroy(b.s);
 }
 
 /* Checks S-145. */
@@ -306,6 +446,10 @@ int main(int argc, char **argv)
 	                {"fair+reserve", {.backfill = SCHED_RESERVE, .fair = 1}},
 	                {"live", {.backfill = SCHED_RESERVE, .fair = 1, .by_limit = 1, .effort = 200000}}};
 	per_switch = argc == 6 ? (uint32_t)atoi(argv[5]) : 0;
+	if (argc >= 5 && strcmp(argv[1], "pools") == 0) {
+		pools(policies[2].p, (uint32_t)atoi(argv[2]), (uint32_t)atoi(argv[3]), (uint32_t)atoi(argv[4]));
+		return 0;
+	}
 	if (argc >= 4 && strcmp(argv[1], "ask") != 0) {
 		for (size_t i = 0; i < sizeof policies / sizeof *policies; i++)
 			if (!strcmp(policies[i].name, argv[1]))
@@ -330,6 +474,11 @@ int main(int argc, char **argv)
 		if (!quick) /* fewer and larger gangs hold a large cluster */
 			decide(policies[i].name, policies[i].p, 10000, 10000, 16, 300);
 	}
+	for (per_switch = 0; per_switch <= 16; per_switch += 16)
+		for (uint32_t nodes = 1000; nodes <= (quick ? 1000u : 10000u); nodes *= 10)
+			for (uint32_t of = 0; of <= nodes / 10; of += nodes / 10)
+				pools(policies[2].p, nodes, nodes / 100, of);
+	per_switch = 0;
 	for (uint32_t jobs = 1000; jobs <= (quick ? 10000u : 1000000u); jobs *= 10)
 		queue_cost(jobs);
 	return 0;
