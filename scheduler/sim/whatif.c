@@ -224,6 +224,7 @@ static void job_arrives(struct whatif *w, const struct record_line *t)
 
 	if (o->state == RUNNING || o->state == DONE)
 		return;
+	j.pool = 0; /* pools are not simulated, and it would wait in vain */
 	run_s += !run_s;
 	if (w->conf->estimate != REPLAY_LIMITS)
 		j.believed_s = 0;

@@ -240,6 +240,24 @@ static void test_no_record(void)
 	}
 }
 
+/* Job 5 wants the one GPU that job 3 left warm. */
+static void test_pools(void)
+{
+	static const char more[] =
+	    "at 50000\nnow 50\npool 9 owner=@b idle=40 part=7,1,1,0,0\n"
+	    "job 5 group=1,1,1,1 queue=q owner=@b order=5 submit=50 limit=50 pool=9\n"
+	    "step 5 on=7,0,1,1,9\nstarted 5\nstep 0\nat 60000\nnow 60\nrelease 5 7\nend 5 1\nstep 0\n";
+	struct replay_compared c = compared(&same, more);
+	struct replay_result r;
+
+	ok(!c.differs && c.starts == 4, "a record with warm pools is decided in the same way");
+	replay_compared_fini(&c);
+	r = simulated(&same, more);
+	ok(r.n == 4 && !r.dropped && r.jobs[3].start_ms == 50000 && r.jobs[3].end_ms == 60000,
+	   "simulated, a job does not wait for a pool, because pools are not simulated");
+	replay_result_fini(&r);
+}
+
 int main(void)
 {
 	test_compare();
@@ -247,6 +265,7 @@ int main(void)
 	test_whatif();
 	test_unfinished();
 	test_exchange();
+	test_pools();
 	test_before();
 	test_no_record();
 	return tap_done();
