@@ -211,10 +211,11 @@ static const struct {
      "the cheapest change that lets a waiting job fit now: a key of the specification and its value"},
     {"Resume", "nodes:S now:b text:s",
      "drained nodes to resume so that the job fits unchanged, while present jobs run (now), or at all"},
-    {"Cost", "by:s from:t? to:t? total_usd:n rows:a<CostRow> more:i",
+    {"Cost", "by:s from:t? to:t? total_usd:n total_idle_usd:n rows:a<CostRow> more:i",
      "the dearest first; more: rows left out"},
-    {"CostRow", "name:s job:i? usd:n jobs:i attempts:i running:i hours:n",
-     "hours: the time that attempts held nodes; attempts on nodes without a price cost nothing"},
+    {"CostRow", "name:s job:i? usd:n idle_usd:n jobs:i attempts:i running:i hours:n",
+     "hours: the time that attempts held nodes; attempts on nodes without a price cost nothing; "
+     "idle_usd: of the time for which warm pools of these jobs waited, not part of usd"},
     {"BudgetList", "budgets:a<Budget>", NULL},
     {"Budget", "name:s usd:n period:s spent_usd:n usd_per_hour:n action:s used_up:b resets_at:t",
      "usd_per_hour: of running jobs; used_up: hearthd starts no more of its jobs until resets_at; with "

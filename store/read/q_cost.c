@@ -5,6 +5,9 @@
  * edge of the span, its part inside counts. Queue and user are those at the attempt's beginning. An array or
  * a sweep costs what its members cost. The question is one pass over the index of priced attempts, or over
  * the attempts of one job; the sums are made here.
+ *
+ * Idle time of warm pools is a sum of its own, for the account of the job that left the pool. It is spread
+ * evenly over the time for which the pool waited, because the store has only its sum.
  */
 #include "store/read/q_cost.h"
 
@@ -26,7 +29,7 @@
 
 struct sum {
 	char *name;
-	double uusd, us;
+	double uusd, us, idle_uusd;
 	uint64_t attempts, jobs, running, last_job;
 	UT_hash_handle hh;
 };
@@ -54,16 +57,11 @@ static int account_wanted(const struct cost_filter *f, const char *account)
 	return !f->queue || (strncmp(account, f->queue, n) == 0 && account[n] == '/');
 }
 
-static void add_cost(struct sum **all, const struct cost_filter *f, sqlite3_stmt *st)
+static struct sum *sum_of(struct sum **all, const struct cost_filter *f, const char *account, uint64_t job)
 {
-	uint64_t job = sqlh_u64(st, 0), price = sqlh_u64(st, 2), from = sqlh_u64(st, 3), to = sqlh_u64(st, 4);
-	const char *account = sqlh_str(st, 1) ? sqlh_str(st, 1) : "";
+	char *name = name_of(f->by, account, job);
 	struct sum *s;
-	char *name;
 
-	if (!account_wanted(f, account))
-		return;
-	name = name_of(f->by, account, job);
 	HASH_FIND_STR(*all, name, s);
 	if (!s) {
 		s = xcalloc(1, sizeof(*s));
@@ -71,6 +69,18 @@ static void add_cost(struct sum **all, const struct cost_filter *f, sqlite3_stmt
 		HASH_ADD_KEYPTR(hh, *all, s->name, strlen(s->name), s);
 	}
 	free(name);
+	return s;
+}
+
+static void add_cost(struct sum **all, const struct cost_filter *f, sqlite3_stmt *st)
+{
+	uint64_t job = sqlh_u64(st, 0), price = sqlh_u64(st, 2), from = sqlh_u64(st, 3), to = sqlh_u64(st, 4);
+	const char *account = sqlh_str(st, 1) ? sqlh_str(st, 1) : "";
+	struct sum *s;
+
+	if (!account_wanted(f, account))
+		return;
+	s = sum_of(all, f, account, job);
 	s->running += !to;
 	if (!to || to > f->to_us)
 		to = f->to_us;
@@ -83,9 +93,29 @@ static void add_cost(struct sum **all, const struct cost_filter *f, sqlite3_stmt
 	s->last_job = job;
 }
 
+/* Adds what a job left in a warm pool. */
+static void add_idle(struct sum **all, const struct cost_filter *f, sqlite3_stmt *st)
+{
+	uint64_t job = sqlh_u64(st, 0), price = sqlh_u64(st, 2), since = sqlh_u64(st, 3), left = sqlh_u64(st, 5),
+	         until = sqlh_u64(st, 6), end = until ? until : f->now_us, from, to;
+	const char *account = sqlh_str(st, 1) ? sqlh_str(st, 1) : "";
+	double uusd = (double)sqlh_u64(st, 4);
+
+	if (!account_wanted(f, account) || end <= left)
+		return;
+	if (!until && end > since)
+		uusd += (double)price * (double)(end - since) / 3.6e9;
+	from = left > f->from_us ? left : f->from_us;
+	to = end < f->to_us ? end : f->to_us;
+	if (to > from)
+		sum_of(all, f, account, job)->idle_uusd += uusd * (double)(to - from) / (double)(end - left);
+}
+
 static int dearest_first(const struct sum *a, const struct sum *b)
 {
-	return a->uusd > b->uusd ? -1 : a->uusd < b->uusd ? 1 : strcmp(a->name, b->name);
+	double x = a->uusd + a->idle_uusd, y = b->uusd + b->idle_uusd;
+
+	return x > y ? -1 : x < y ? 1 : strcmp(a->name, b->name);
 }
 
 static double usd_of(double uusd)
@@ -127,6 +157,7 @@ static int add_row(struct store_reader *r, cJSON *rows, const struct sum *s, enu
 	else if (add_job(r, row, s->name, e) < 0)
 		return -1;
 	cJSON_AddNumberToObject(row, "usd", usd_of(s->uusd));
+	cJSON_AddNumberToObject(row, "idle_usd", usd_of(s->idle_uusd));
 	json_add_u64(row, "jobs", s->jobs);
 	json_add_u64(row, "attempts", s->attempts);
 	json_add_u64(row, "running", s->running);
@@ -141,7 +172,7 @@ static cJSON *sums_json(struct store_reader *r, struct sum *all, const struct co
 	uint32_t limit = f->limit > 1000 ? 1000 : f->limit ? f->limit : 100, n = 0;
 	cJSON *o = cJSON_CreateObject(), *rows;
 	struct sum *s, *tmp;
-	double total = 0;
+	double total = 0, idle = 0;
 	int rc = 0;
 
 	HASH_SORT(all, dearest_first);
@@ -151,6 +182,7 @@ static cJSON *sums_json(struct store_reader *r, struct sum *all, const struct co
 	rows = cJSON_AddArrayToObject(o, "rows");
 	HASH_ITER (hh, all, s, tmp) {
 		total += s->uusd;
+		idle += s->idle_uusd;
 		if (n++ < limit && rc == 0)
 			rc = add_row(r, rows, s, f->by, e);
 		HASH_DELETE(hh, all, s);
@@ -158,6 +190,7 @@ static cJSON *sums_json(struct store_reader *r, struct sum *all, const struct co
 		free(s);
 	}
 	cJSON_AddNumberToObject(o, "total_usd", usd_of(total));
+	cJSON_AddNumberToObject(o, "total_idle_usd", usd_of(idle));
 	json_add_u64(o, "more", n > limit ? n - limit : 0);
 	if (rc == 0)
 		return o;
@@ -180,25 +213,45 @@ const char *cost_statement(uint64_t job)
 	return job ? of_job : of_all;
 }
 
+#define IDLE                                                                                                 \
+	"SELECT job, account, price_uusd, since_us, idle_uusd, left_us, until_us FROM pool_job WHERE (until_us " \
+	"= 0 OR until_us > ?1) AND left_us < ?2 AND price_uusd + idle_uusd > 0 "
+static const char idle_of_all[] = IDLE;
+static const char idle_of_job[] =
+    IDLE "AND job IN (SELECT ?3 UNION SELECT id FROM job WHERE array = ?3 AND array > 0)";
+
+typedef void (*add_fn)(struct sum **all, const struct cost_filter *f, sqlite3_stmt *st);
+
+static int each_cost(struct store_reader *r, const char *sql, const struct cost_filter *f, add_fn add,
+                     struct sum **all, struct err *e)
+{
+	sqlite3_stmt *st = reader_sql(r, sql, e);
+	int rc;
+
+	if (!st)
+		return -1;
+	sqlite3_bind_int64(st, 1, (int64_t)f->from_us);
+	sqlite3_bind_int64(st, 2, (int64_t)f->to_us);
+	if (f->job)
+		sqlite3_bind_int64(st, 3, (int64_t)f->job);
+	while ((rc = sqlh_step(st, e)) > 0)
+		add(all, f, st);
+	sqlite3_finalize(st);
+	return rc;
+}
+
 cJSON *store_cost_json(struct store_reader *r, const struct cost_filter *asked, struct err *e)
 {
 	struct cost_filter f = *asked;
-	sqlite3_stmt *st = reader_sql(r, cost_statement(asked->job), e);
 	struct sum *all = NULL;
 	cJSON *out;
 	int rc;
 
-	if (!st)
-		return NULL;
 	if (!f.to_us || f.to_us > f.now_us)
 		f.to_us = f.now_us;
-	sqlite3_bind_int64(st, 1, (int64_t)f.from_us);
-	sqlite3_bind_int64(st, 2, (int64_t)f.to_us);
-	if (f.job)
-		sqlite3_bind_int64(st, 3, (int64_t)f.job);
-	while ((rc = sqlh_step(st, e)) > 0)
-		add_cost(&all, &f, st);
-	sqlite3_finalize(st);
+	rc = each_cost(r, cost_statement(f.job), &f, add_cost, &all, e);
+	if (rc == 0)
+		rc = each_cost(r, f.job ? idle_of_job : idle_of_all, &f, add_idle, &all, e);
 	out = sums_json(r, all, &f, e);
 	if (rc < 0) {
 		cJSON_Delete(out);

@@ -91,4 +91,12 @@ is "$(field last .warm_pool.status)" terminated "the last job's pool has ended"
 jq '.warm_pool.keep_alive_s = 1' job.json >short.json
 short=$("$jobctl" submit short.json --wait 2>/dev/null)
 ok "a pool expires" wait_until 20 prints "[$short,\"expired\"]" newest '[.made_by, .cause]'
+
+# --- what idle time costs ---------------------------------------------------------------------------------------
+"$jobctl" instances set local price_per_hour=3600 >/dev/null
+"$jobctl" submit job.json --wait 2>/dev/null
+costs() { "$jobctl" cost --json | jq '.rows[0].idle_usd > 0 and .total_idle_usd == .rows[0].idle_usd'; }
+ok "an idle pool on nodes with a price costs" wait_until 20 prints true costs
+rc 0 "IDLE USD\$" "cost has a column of it" cost
+rc 0 "^idle cost +\\$" "pool show has the cost, too" pool show edit
 done_testing

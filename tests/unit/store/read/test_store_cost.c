@@ -187,6 +187,66 @@ static void test_costs(void)
 	kit_close(&k);
 }
 
+static double idle_of(struct store_reader *r, struct cost_filter f, int row, const char *name)
+{
+	struct err e;
+	cJSON *j = store_cost_json(r, &f, &e);
+	const cJSON *at = cJSON_GetArrayItem(kit_at(j, "rows"), row);
+	double usd = at && strcmp(kit_str(at, "name"), name) == 0 ? kit_num(at, "idle_usd") : -1;
+
+	if (fabs(kit_num(j, "total_usd")) > 1e-9)
+		usd = -2; /* no attempt ran */
+	cJSON_Delete(j);
+	return usd;
+}
+
+/* Idle time of warm pools: one that has ended and cost 6 dollars in three hours, and one that waits since T0
+ * at 2 dollars an hour, after 1 dollar. */
+static void test_idle_costs(void)
+{
+	struct store_txn *t = store_txn_new();
+	struct store_reader *r;
+	struct kit k;
+
+	kit_open(&k, "idle");
+	store_txn_pool_job(t, &(struct pool_job_row){.job = 1,
+	                                             .pool = 2,
+	                                             .status = C("terminated"),
+	                                             .left_us = KIT_T0,
+	                                             .until_us = KIT_T0 + 3 * HOUR,
+	                                             .account = C("a/@x"),
+	                                             .idle_uusd = 6000000});
+	store_txn_pool_job(t, &(struct pool_job_row){.job = 3,
+	                                             .pool = 4,
+	                                             .status = C("available"),
+	                                             .left_us = KIT_T0,
+	                                             .account = C("b/@x"),
+	                                             .price_uusd = 2000000,
+	                                             .since_us = KIT_T0,
+	                                             .idle_uusd = 1000000});
+	commit(&k, t);
+	r = kit_reader(&k);
+	struct cost_filter f = {.by = COST_BY_QUEUE, .now_us = KIT_T0 + 4 * HOUR};
+	ok(fabs(idle_of(r, f, 0, "b") - 9) < 1e-6, "a pool that waits costs until now");
+	ok(fabs(idle_of(r, f, 1, "a") - 6) < 1e-6, "one that has ended costs its sum");
+	f.by = COST_BY_USER;
+	ok(fabs(idle_of(r, f, 0, "x") - 15) < 1e-6, "a user pays for both");
+	f.by = COST_BY_JOB;
+	f.job = 1;
+	ok(fabs(idle_of(r, f, 0, "1") - 6) < 1e-6, "a job pays for its own");
+	f.job = 0;
+	f.by = COST_BY_QUEUE;
+	f.to_us = KIT_T0 + HOUR;
+	ok(fabs(idle_of(r, f, 1, "a") - 2) < 1e-6, "the part in a span is even");
+	f.from_us = KIT_T0 + 3 * HOUR;
+	f.to_us = 0;
+	ok(fabs(idle_of(r, f, 0, "b") - 2.25) < 1e-6, "also of one that waits; others are left out");
+	f.owner = "y";
+	ok(idle_of(r, f, 0, "b") == -1, "another user pays nothing");
+	store_reader_close(r);
+	kit_close(&k);
+}
+
 /* How SQLite goes about it: with many jobs the statement of all reads the index alone, that of one job only
  * its own attempts. */
 static void test_plans(void)
@@ -484,6 +544,7 @@ static void test_history(void)
 int main(void)
 {
 	test_costs();
+	test_idle_costs();
 	test_plans();
 	test_retention();
 	test_history();
