@@ -11,6 +11,7 @@
  *
  *   /tmp          DIR of --tmp
  *   /dev/shm      a tmpfs of its own, of so many bytes at most
+ *   /dev/mqueue   message queues of its own, where the host has that folder
  *   /dev/pts      an instance of its own, so that terminals work for ordinary users
  *   /opt/ml       DIR of --ml
  *   PATHs         paths that the above would hide and that must stay visible under their names
@@ -281,6 +282,17 @@ static void shared_memory(const char *bytes)
 		die_with("mount /dev/shm");
 }
 
+/* The host's would show, and keep, queues of the host's IPC namespace. */
+static void message_queues(void)
+{
+	struct stat st;
+
+	if (stat("/dev/mqueue", &st) == 0 && S_ISDIR(st.st_mode) &&
+	    mount("mqueue", "/dev/mqueue", "mqueue", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0 &&
+	    errno != ENODEV)
+		die_with("mount /dev/mqueue");
+}
+
 /* ---- an ordinary user -------------------------------------------------------------------------------- */
 
 static void write_map(const char *path, const char *text)
@@ -401,6 +413,7 @@ static void set_up(struct plan *p)
 	make_opt_ml(p->user);
 	bind_fd(tmp, p->tmp, "/tmp");
 	shared_memory(p->shm_bytes);
+	message_queues();
 	mount_terminals(p->user);
 	for (int i = 0; i < p->n_keep; i++)
 		if (p->keep_fd[i] >= 0)
