@@ -248,6 +248,9 @@ static void dispatch_message(struct core *c, struct cnode *n, uint16_t type, uin
 	case WM_RUN_INFO:
 		on_run_info(c, n, id, msg);
 		break;
+	case WM_POOL_BAD:
+		pool_bad(c, n, msg);
+		break;
 	case WM_RSH_REQUEST:
 		rsh_request(c, n, msg);
 		break;

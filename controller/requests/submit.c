@@ -29,6 +29,7 @@
 #include "controller/share/cost.h"
 #include "controller/share/forecast.h"
 #include "controller/share/instances.h"
+#include "controller/share/pools.h"
 #include "controller/share/queues.h"
 #include "controller/state/core_state.h"
 #include "controller/state/idem.h"
@@ -311,12 +312,26 @@ static void add_limit(struct core *c, const struct job_spec *s, cJSON *body)
 	json_add_str(body, "max_runtime_from", s->max_runtime_s ? "specification" : "default");
 }
 
-static void add_warnings(const struct job_spec *s, const struct asked *a, cJSON *body)
+/* Says that the pool gets less time than the specification asks for. */
+static void add_shortened(const struct core *c, const struct job_spec *s, struct strv *notes)
+{
+	uint64_t keep = pool_keep_alive(c, s);
+	char asked[40], gets[40];
+
+	if (s->keep_alive_s > 0 && keep < (uint64_t)s->keep_alive_s)
+		strv_addf(notes,
+		          "warm_pool.keep_alive_s: shortened from %s to %s, the administrator's warm_keep_alive_max",
+		          str_duration((uint64_t)s->keep_alive_s, asked, sizeof(asked)),
+		          str_duration(keep, gets, sizeof(gets)));
+}
+
+static void add_warnings(const struct core *c, const struct job_spec *s, const struct asked *a, cJSON *body)
 {
 	struct strv notes = {0};
 	cJSON *list;
 
 	spec_notes(s, &notes);
+	add_shortened(c, s, &notes);
 	if (!text_is_empty(a->beginning))
 		strv_add(&notes, a->beginning->at);
 	list = notes.n ? cJSON_AddArrayToObject(body, "warnings") : NULL;
@@ -367,7 +382,7 @@ static void create_job(struct core *c, struct request *rq, const struct asked *a
 		json_add_u64(answer, "members", members);
 	add_beginning(a, answer);
 	add_limit(c, rq->spec, answer);
-	add_warnings(rq->spec, a, answer);
+	add_warnings(c, rq->spec, a, answer);
 	hold_reply(c, rq, 201, answer);
 }
 
@@ -488,7 +503,7 @@ static void dry_answer(struct core *c, struct request *rq, const struct asked *a
 	json_add_str(body, "text", text.at);
 	add_beginning(a, body);
 	add_limit(c, rq->spec, body);
-	add_warnings(rq->spec, a, body);
+	add_warnings(c, rq->spec, a, body);
 	hold_reply(c, rq, 200, body);
 }
 

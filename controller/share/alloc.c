@@ -39,6 +39,7 @@ struct wishes { /* a job for the library, and the memory that it borrows */
 	struct sched_dep deps[SPEC_MAX_AFTER];
 	struct strv types;
 	char owner[136];
+	char warm[HASH_HEX_SIZE]; /* key of the environment */
 };
 
 void alloc_open(struct core *c)
@@ -132,6 +133,13 @@ static void wishes_init(struct core *c, struct wishes *w, const struct job_spec 
 	    .believed_s = believed_limit_s(c, spec, j, owner),
 	    .after = w->deps,
 	};
+	if (pools_of_owner(c, owner) && j) {
+		cJSON *environment = pool_environment(spec, j->r.bundle, NULL);
+		cleanup_free char *text = json_text(environment);
+
+		cJSON_Delete(environment);
+		w->in.warm = pool_key(text, w->warm);
+	}
 }
 
 static void wishes_fini(struct wishes *w)

@@ -37,13 +37,23 @@ static int is_own_fault(const struct cjob *j)
 	}
 }
 
+/* 1: a line names broken hardware, whatever the end was. */
+static int names_hardware(const struct attempt_rec *a)
+{
+	for (uint32_t i = 0; a->failures && i < a->failures->n; i++)
+		if (a->failures->v[i].verdict == VERDICT_DRAIN)
+			return 1;
+	return 0;
+}
+
 /* 1: a line of its logs, or of a kernel, names a node as the cause of trouble. The signal of a rank alone
  * does not: hearthd ends the ranks of a stopped job by signals. */
 static int names_node(const struct cjob *j)
 {
 	struct attempt_cause cause = attempt_cause(j->r.att, j->act->step_us);
 
-	return cause.line && (cause.verdict == VERDICT_DRAIN || cause.verdict == VERDICT_MOVE);
+	return names_hardware(j->r.att) ||
+	       (cause.line && (cause.verdict == VERDICT_DRAIN || cause.verdict == VERDICT_MOVE));
 }
 
 /* 1: the newest attempt, whose outcome is known, leaves a pool. */
@@ -63,7 +73,7 @@ static int leaves_pool(const struct cjob *j)
 void pool_release(struct core *c, struct cjob *j, const struct place_rec *p)
 {
 	alloc_release(c, j, p->node_id);
-	if (leaves_pool(j))
+	if (leaves_pool(j) && !place_rt(j, p)->pool_bad)
 		pool_leave(c, j, p);
 }
 

@@ -21,6 +21,7 @@
 #include "controller/record/states.h"
 #include "controller/share/forecast.h"
 #include "controller/share/queues.h"
+#include "controller/share/reserve.h"
 #include "controller/state/core_state.h"
 #include "controller/state/jobs.h"
 #include "controller/state/node_table.h"
@@ -261,6 +262,43 @@ void pools_leave_node(struct core *c, const struct cnode *n, const char *text)
 	strv_fini(&nodes);
 }
 
+void pools_reserved(struct core *c, const struct creserve *r)
+{
+	TEXT(text);
+
+	text_add(&text, "reservation '%.100s' began", r->rec.head.name);
+	for (struct pool_rec *p = pool_first(c); p; p = pool_next(p)) {
+		struct strv nodes = {0};
+
+		for (uint32_t i = 0; i < p->n_parts && !reserve_for_queue(&r->rec, p->queue); i++)
+			if (!p->parts[i].used_by && reserve_has_node(r, p->parts[i].node))
+				strv_add(&nodes, p->parts[i].node);
+		if (nodes.n)
+			pool_end(c, p, POOL_NODE, &nodes, 0, text.at);
+		strv_fini(&nodes);
+	}
+}
+
+void pool_bad(struct core *c, const struct cnode *n, const struct wm_pool_bad *m)
+{
+	struct cjob *j = job_find(c, m->job);
+	const struct place_rec *place = j && j->act && j->r.att ? rec_place_of(j->r.att, n->r.id) : NULL;
+	struct pool_rec *p = cluster_pool(&c->records, m->pool ? m->pool : j ? j->pool : 0);
+	struct strv nodes = {0};
+	TEXT(text);
+
+	log_warn("event=pool_bad node=%s pool=%" PRIu64 " job=%" PRIu64 " text=\"%s\"", n->name, m->pool, m->job,
+	         m->text);
+	if (place)
+		place_rt(j, place)->pool_bad = 1;
+	if (!p || p->ended_us || !pool_part_on(p, n->r.id))
+		return;
+	text_add(&text, "suspect: %.300s", m->text);
+	strv_add(&nodes, n->name);
+	pool_end(c, p, POOL_NODE, &nodes, 0, text.at);
+	strv_fini(&nodes);
+}
+
 void pool_set_time(struct core *c, struct pool_rec *p, uint64_t keep_alive_s, const char *by)
 {
 	cJSON *d = cJSON_CreateObject();
@@ -349,6 +387,14 @@ void pools_review(struct core *c)
 	}
 	forget_old(c, now);
 	c->pools.at_us = now_boot(c) + wait;
+}
+
+int pools_of_owner(const struct core *c, const char *owner)
+{
+	for (const struct pool_rec *p = pool_first(c); p; p = pool_next(p))
+		if (!p->ended_us && strcmp(p->owner ? p->owner : "", owner ? owner : "") == 0)
+			return 1;
+	return 0;
 }
 
 uint64_t pools_shown_since(const struct core *c)

@@ -31,12 +31,18 @@ void pool_leave(struct core *c, struct cjob *j, const struct place_rec *p);
 /* Ends the pool, or its parts on nodes (NULL all). job: to whom it gave way, 0 none. */
 void pool_end(struct core *c, struct pool_rec *p, enum pool_cause cause, const struct strv *nodes,
               uint64_t job, const char *text);
+int pools_of_owner(const struct core *c, const char *owner); /* 1: some live */
 uint64_t pool_keep_alive(const struct core *c,
                          const struct job_spec *s);       /* seconds that the job's pool gets */
 void pool_feed(struct core *c, const struct pool_rec *p); /* to the scheduler library */
 void pool_set_time(struct core *c, struct pool_rec *p, uint64_t keep_alive_s, const char *by);
 /* The node is drained, lost or gone: its parts end. */
 void pools_leave_node(struct core *c, const struct cnode *n, const char *text);
+struct creserve;
+/* The reservation begins: parts on its nodes end, of pools whose queue may not use them. */
+void pools_reserved(struct core *c, const struct creserve *r);
+/* The agent reports what a job left on its node: the part there ends, or does not come to be. */
+void pool_bad(struct core *c, const struct cnode *n, const struct wm_pool_bad *m);
 void pools_send(struct core *c, const struct cnode *n); /* the list of its pools to the agent */
 uint64_t pools_next_us(const struct core *c);           /* boot: when pools_review is due; UINT64_MAX never */
 void pools_review(struct core *c);                      /* ends what has expired */

@@ -25,6 +25,7 @@
 #include "controller/record/cluster.h"
 #include "controller/record/cluster_rows.h"
 #include "controller/record/event.h"
+#include "controller/share/pools.h"
 #include "controller/state/core_state.h"
 #include "controller/state/jobs.h"
 #include "controller/state/node_table.h"
@@ -60,7 +61,7 @@ char **reserve_sorted(const struct strv *names)
 }
 
 /* Searches in sorted names: a reservation may have all nodes, and the caller asks for each node. */
-static int has_node(const struct creserve *r, const char *node)
+int reserve_has_node(const struct creserve *r, const char *node)
 {
 	return r->rec.nodes.n && bsearch(&node, r->sorted, r->rec.nodes.n, sizeof(*r->sorted), by_bytes);
 }
@@ -118,7 +119,7 @@ static void feed_reservation(struct core *c, struct creserve *r)
 void reserve_node_came(struct core *c, const struct cnode *n)
 {
 	for (struct creserve *r = reserve_first(c); r && c->life.loaded; r = reserve_next(r))
-		if (r->rec.state != RESERVE_ENDED && has_node(r, n->name))
+		if (r->rec.state != RESERVE_ENDED && reserve_has_node(r, n->name))
 			feed_reservation(c, r);
 }
 
@@ -246,6 +247,7 @@ static void begin_reservation(struct core *c, struct creserve *r)
 	text_add(&text, "%s%.150s begins; launches of other jobs that continue there: %u",
 	         *r->rec.queue ? "reservation for queue " : "maintenance", r->rec.queue, jobs);
 	post_step(c, r, EV_RESERVATION_BEGAN, text.at);
+	pools_reserved(c, r);
 }
 
 /* Makes the steps that are due. 1: it was removed. Follows S-136 and S-140. */
@@ -308,7 +310,7 @@ struct creserve *reserve_overlap(const struct core *c, const char *node, uint64_
 {
 	for (struct creserve *r = reserve_first(c); r; r = reserve_next(r))
 		if (r->rec.state != RESERVE_ENDED && r->rec.from_us < to_us && r->rec.to_us > from_us &&
-		    (!but || strcmp(r->rec.head.name, but) != 0) && has_node(r, node))
+		    (!but || strcmp(r->rec.head.name, but) != 0) && reserve_has_node(r, node))
 			return r;
 	return NULL;
 }
@@ -324,7 +326,7 @@ const char *reserve_of_queue(const struct core *c, const char *queue)
 const char *reserve_maintains(const struct core *c, const char *node)
 {
 	for (const struct creserve *r = reserve_first(c); r; r = reserve_next(r))
-		if (r->rec.state == RESERVE_ACTIVE && !*r->rec.queue && has_node(r, node))
+		if (r->rec.state == RESERVE_ACTIVE && !*r->rec.queue && reserve_has_node(r, node))
 			return r->rec.head.name;
 	return NULL;
 }
@@ -389,7 +391,7 @@ void reserve_of_node(const struct core *c, const char *node, cJSON *list, char *
 	for (const struct creserve *r = reserve_first(c); r; r = reserve_next(r)) {
 		cJSON *o;
 
-		if (r->rec.state == RESERVE_ENDED || !has_node(r, node))
+		if (r->rec.state == RESERVE_ENDED || !reserve_has_node(r, node))
 			continue;
 		o = cJSON_CreateObject();
 		json_add_str(o, "name", r->rec.head.name);

@@ -36,6 +36,7 @@ void reserve_remove(struct core *c, struct creserve *r, const char *by, const ch
  * none. */
 struct creserve *reserve_overlap(const struct core *c, const char *node, uint64_t from_us, uint64_t to_us,
                                  const char *but);
+int reserve_has_node(const struct creserve *r, const char *node);
 int reserve_for_queue(const struct reservation_rec *r,
                       const char *queue); /* 1: the queue's jobs may use the nodes */
 /* Returns the real time when the last job that the period disturbs is believed to leave the node; 0: none. */

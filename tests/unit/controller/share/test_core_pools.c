@@ -342,6 +342,181 @@ static void test_requests(void)
 	world_end_well(w);
 }
 
+/* Two ranks, one on each node, in the order of the attempt's places. */
+static void run_wide(struct world *w, uint64_t id)
+{
+	const struct attempt_rec *a = job_find(w->core, id)->r.att;
+	char nodes[4][16];
+	uint32_t n = a->n_places;
+
+	for (uint32_t i = 0; i < n; i++)
+		snprintf(nodes[i], sizeof nodes[i], "%s", a->places[i].node);
+	for (uint32_t i = 0; i < n; i++)
+		world_launch(w, nodes[i], id, 1, LAUNCH_READY, 0, NULL);
+	for (uint32_t i = 0; i < n; i++)
+		world_rank(w, nodes[i], id, 1, i, PS_RUNNING, 0, 0, NULL);
+	for (uint32_t i = 0; i < n; i++)
+		end_with(w, nodes[i], id, i, 0);
+	for (uint32_t i = 0; i < n; i++)
+		clean(w, nodes[i], id);
+}
+
+static int n_pools(struct world *w, const char *state)
+{
+	pool(w, state, 0);
+	return cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(w->body, "pools"));
+}
+
+static void test_parts(void)
+{
+	struct world *w = world_create(80);
+	uint64_t a, b, c, id;
+
+	world_agent_up(w, "a", 1, 4);
+	world_agent_up(w, "b", 1, 4);
+	world_agent_up(w, "c", 1, 4);
+	a = submit_wide(w, 2, 600, "");
+	run_wide(w, a);
+	id = number(pool(w, "available", 0), "id");
+	is_str(nodes_of(pool(w, "available", 0)), "a,b", "a job of two nodes leaves both");
+	b = submit(w, 30);
+	is_str(nodes_of(pool(w, "available", 0)), strcmp(placed_on(w, b), "a") == 0 ? "b" : "a",
+	       "a smaller job takes a part out of the pool");
+	ok(n_pools(w, "in_use") == 0, "and uses no pool as a whole");
+	run_on(w, placed_on(w, b), b);
+	is_int(n_pools(w, "available"), 2, "at its end it leaves a pool of its own");
+	c = submit_wide(w, 3, 300, "");
+	is_int(n_pools(w, "in_use"), 1, "a larger job joins the pools of its owner");
+	is_int(n_pools(w, "terminated"), 1, "one of them lives on");
+	is_str(text(pool(w, "terminated", 0), "cause"), "owner", "the other one ends");
+	run_wide(w, c);
+	is_str(text(pool(w, "available", 0), "state"), "available", "the larger job gives it back");
+	is_int(cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(pool(w, "available", 0), "nodes")), 3,
+	       "with the node that was cold");
+	ok(id > 0, "the first pool had a number");
+	world_end_well(w);
+}
+
+/* Which ends leave a pool. */
+static void test_ends(void)
+{
+	struct world *w = world_create(81);
+	uint64_t a;
+
+	world_agent_up(w, "a", 1, 4);
+	a = submit(w, 60);
+	begin(w, "a", a, 0);
+	end_with(w, "a", a, 0, 3);
+	clean(w, "a", a);
+	is_str(world_status(w, a), "failed", "a job fails by an exit code");
+	is_int(n_pools(w, "available"), 1, "and leaves a pool");
+	world_request(w, REQ_POOL_DROP, 0, "p", "{}");
+	a = submit(w, 60);
+	begin(w, "a", a, 0);
+	world_rank(w, "a", a, 1, 0, PS_EXITED, 0, 11, NULL);
+	world_launch(w, "a", a, 1, LAUNCH_ENDED, 0, NULL);
+	clean(w, "a", a);
+	is_str(world_status(w, a), "failed", "a job ends by a signal");
+	is_int(n_pools(w, "available"), 0, "and leaves none");
+	a = submit(w, 60);
+	begin(w, "a", a, 0);
+	world_msg(w, "a", 0, WM_POOL_BAD, &(struct wm_pool_bad){.job = a, .text = xstrdup("a process is left")});
+	end_with(w, "a", a, 0, 0);
+	clean(w, "a", a);
+	is_str(world_status(w, a), "completed", "a job completes");
+	is_int(n_pools(w, "available"), 0, "but leaves none where its agent found something");
+	world_end_well(w);
+}
+
+/* A job that restarts leaves no pool, and keeps the one that it uses. */
+static void test_restarts(void)
+{
+	static const char spec[] =
+	    "{\"name\": \"p\", \"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"resources\": "
+	    "{\"gpus_per_instance\": 1}, \"limits\": {\"max_runtime_s\": 600}, \"warm_pool\": {\"keep_alive_s\": "
+	    "60}}";
+	struct world *w = world_create(82);
+	uint64_t a, b, id;
+
+	world_agent_up(w, "a", 1, 4);
+	a = world_submit(w, spec);
+	begin(w, "a", a, 0);
+	end_with(w, "a", a, 0, 3);
+	clean(w, "a", a);
+	is_str(world_status(w, a), "starting", "the job restarts");
+	is_int(n_pools(w, "all"), 0, "without a pool between its attempts");
+	world_launch(w, "a", a, 2, LAUNCH_READY, 0, NULL);
+	world_rank(w, "a", a, 2, 0, PS_RUNNING, 0, 0, NULL);
+	world_rank(w, "a", a, 2, 0, PS_EXITED, 0, 0, NULL);
+	world_launch(w, "a", a, 2, LAUNCH_ENDED, 0, NULL);
+	world_launch(w, "a", a, 2, LAUNCH_CLEANED, 0, NULL);
+	id = number(pool(w, "available", 0), "id");
+	ok(id > 0, "its last attempt leaves one");
+	b = world_submit(w, spec);
+	begin(w, "a", b, 0);
+	end_with(w, "a", b, 0, 3);
+	clean(w, "a", b);
+	ok(number(pool(w, "in_use", 0), "id") == id, "a job that restarts keeps the pool that it uses");
+	world_request(w, REQ_STOP, b, NULL, NULL);
+	world_launch(w, "a", b, 2, LAUNCH_FAILED, 0, "");
+	world_launch(w, "a", b, 2, LAUNCH_CLEANED, 0, NULL);
+	is_str(world_status(w, b), "stopped", "it is stopped before it runs again");
+	is_str(text(pool(w, "all", 0), "cause"), "owner", "and the pool ends with it");
+	world_end_well(w);
+}
+
+static void test_nodes(void)
+{
+	struct world *w = world_create(83);
+	uint64_t a;
+	int64_t now;
+	char body[300], from[CLOCK_RFC3339_SIZE], to[CLOCK_RFC3339_SIZE];
+
+	world_agent_up(w, "a", 1, 4);
+	world_agent_up(w, "b", 1, 4);
+	a = submit_wide(w, 2, 600, "");
+	run_wide(w, a);
+	world_request(w, REQ_DRAIN, 0, "a", "{}");
+	is_str(nodes_of(pool(w, "available", 0)), "b", "a drain ends the part on that node only");
+	now = (int64_t)clock_real_us(&w->clock);
+	clock_rfc3339((uint64_t)now + 5 * SECOND, from);
+	clock_rfc3339((uint64_t)now + 500 * SECOND, to);
+	snprintf(body, sizeof body,
+	         "{\"from\": \"%s\", \"to\": \"%s\", \"nodes\": [\"b\"], \"maintenance\": true}", from, to);
+	world_request(w, REQ_RESERVE_ADD, 0, "fans", body);
+	ok(n_pools(w, "available") == 1, "a planned reservation leaves the pool");
+	pass(w, 7);
+	is_int(n_pools(w, "available"), 0, "its begin ends the part");
+	is_str(text(pool(w, "terminated", 0), "cause"), "node", "with that cause");
+	world_end_well(w);
+}
+
+static void test_limits(void)
+{
+	struct world *w = world_create(84);
+	const cJSON *first;
+	uint64_t a;
+
+	world_agent_up(w, "a", 1, 4);
+	w->core->cfg.warm_keep_alive_max_s = 20;
+	a = submit(w, 100);
+	first = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(w->body, "warnings"), 0);
+	like(cJSON_GetStringValue(first) ? cJSON_GetStringValue(first) : "", "shortened from 1m40s to 20s",
+	     "a time above the limit is shortened, and the submit says so");
+	run_on(w, "a", a);
+	pass(w, 21);
+	is_int(n_pools(w, "available"), 0, "the pool ends after the shorter time");
+	w->core->cfg.warm_chain_max_s = 30;
+	a = submit(w, 20);
+	run_on(w, "a", a);
+	pass(w, 15);
+	a = submit(w, 20);
+	run_on(w, "a", a);
+	pass(w, 16);
+	is_int(n_pools(w, "available"), 0, "a chain of pools has a longest life");
+	world_end_well(w);
+}
+
 int main(void)
 {
 	test_life();
@@ -352,5 +527,10 @@ int main(void)
 	test_avoided();
 	test_dry_run();
 	test_requests();
+	test_parts();
+	test_ends();
+	test_restarts();
+	test_nodes();
+	test_limits();
 	return tap_done();
 }
