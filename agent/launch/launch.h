@@ -99,8 +99,10 @@ struct launch {
 	int checkpoints_saved;   /* its folder of checkpoints is uploaded, or was empty */
 	int saved;               /* hearthd has all results on record */
 	unsigned upload_tries, tails_open, releases_open, release_tries;
-	int released;     /* this agent has released the shims; releases_open: this one or an earlier one has */
-	int unsure;       /* adopted after its end; its shims have not all said yet how they ended */
+	int released; /* this agent has released the shims; releases_open: this one or an earlier one has */
+	int unsure;   /* adopted after its end; its shims have not all said yet how they ended */
+	uint64_t gpus_until_us; /* the clean-up waits so long for memory of its GPUs; 0: not yet */
+	int gpus_done;
 	int unkilled;     /* something may be left that could not be killed */
 	int removing;     /* only its folders are left, and trash removes them */
 	int kept_outputs; /* the upload failed: the folder stays */

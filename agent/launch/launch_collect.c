@@ -19,7 +19,9 @@
 #include "agent/launch/shimlink.h"
 #include "agent/link/outbox.h"
 #include "agent/pool/pools.h"
+#include "common/base/fault.h"
 #include "common/base/log.h"
+#include "common/base/strutil.h"
 #include "common/os/fsutil.h"
 
 #define FAILURE_MAX     1024
@@ -28,6 +30,8 @@
 #define RELEASE_US      5000000u
 #define RELEASE_TRIES   3
 #define LEFT_US         1000000u
+#define GPUS_IDLE_US    50000000u /* that the driver may take to free memory of dead processes */
+#define GPUS_LOOK_US    250000u
 #define GONE_US         30000000u /* that CLEANED waits until the folder is removed */
 
 static void start_upload(struct launch *l);
@@ -318,6 +322,47 @@ static void await_rest(struct launch *l)
 		launch_ask_sweep(l, 0, on_rest);
 }
 
+/* The next job would find less memory, or what a dead process left in it. */
+static void report_gpus(struct launch *l, uint32_t gpu, uint64_t used)
+{
+	const struct wm_prepare *m = l->plan->m;
+	cleanup_free char *key = xasprintf("%s pool", l->key), *text = NULL;
+	char size[32];
+	struct wm_pool_bad bad = {.pool = m->pool, .job = l->job};
+
+	text = xasprintf("%s of GPU %u are in use %u s after the job", str_size(used, size, sizeof(size)), gpu,
+	                 GPUS_IDLE_US / 1000000);
+	bad.text = text;
+	log_warn("event=gpu_not_idle job=%" PRIu64 " attempt=%u text=\"%s\"", l->job, l->attempt, text);
+	if (m->pool || m->pool_keep)
+		outbox_put(l->host->outbox, WM_POOL_BAD, key, &bad);
+}
+
+/* 1: it waits. */
+static int await_gpus(struct launch *l)
+{
+	const struct wire_u32v *gpus = &l->plan->m->gpus;
+	uint64_t now = clock_boot_us(l->host->env->clock), used = 0;
+	uint32_t gpu = 0;
+
+	if (l->gpus_done || !gpus->n || l->discarding)
+		return 0;
+	if (!l->gpus_until_us)
+		l->gpus_until_us = now + (FAULT("agent.gpus") ? 0 : GPUS_IDLE_US);
+	if (inventory_gpus_idle(l->host->inv, gpus->v, gpus->n, &gpu, &used)) {
+		l->gpus_done = 1;
+		return 0;
+	}
+	if (now >= l->gpus_until_us) {
+		l->gpus_done = 1;
+		report_gpus(l, gpu, used);
+		return 0;
+	}
+	if (l->on_timer != launch_collect_step)
+		launch_arm(l, GPUS_LOOK_US, launch_collect_step);
+	return 1;
+}
+
 /* Called when a tail is drained, a report is durable, a shim is gone. */
 void launch_collect_step(struct launch *l)
 {
@@ -336,7 +381,7 @@ void launch_collect_step(struct launch *l)
 			return;
 		if (l->unkilled)
 			await_rest(l);
-		else
+		else if (!await_gpus(l))
 			release_shims(l);
 		return;
 	}

@@ -40,8 +40,11 @@ void gpu_nvml_close(struct nvml *n);
 /* May take long when a GPU is sick: not on the loop. */
 void gpu_nvml_sample(struct nvml *n, struct gpu_sample *out, uint32_t count);
 
-/* ---- pretended ones: "4", or a file with a JSON list of {model, memory, numa, link_group}
+/* ---- pretended ones: "4", or a file with a JSON list of {model, memory, numa, link_group,
+ * memory_used}
  * ------------------- */
 int gpu_fake_load(const char *arg, const char *node, struct gpus *out, struct err *e);
+/* Memory in use, as the file says at this moment (memory_used, default 0). */
+void gpu_fake_sample(const char *arg, struct gpu_sample *out, uint32_t count);
 
 #endif

@@ -27,7 +27,7 @@ static void set_one(struct gpus *out, const char *node, const char *model, uint6
 
 static int load_one(const cJSON *item, const char *path, const char *node, struct gpus *out, struct err *e)
 {
-	static const char *const known[] = {"model", "memory", "numa", "link_group", NULL};
+	static const char *const known[] = {"model", "memory", "numa", "link_group", "memory_used", NULL};
 	const char *model = "Fake GPU", *memory = "16GiB";
 	int64_t numa = -1, group = -1;
 	uint64_t bytes;
@@ -91,4 +91,29 @@ int gpu_fake_load(const char *arg, const char *node, struct gpus *out, struct er
 		return err_wrap(e, "--fake-gpus %s", arg);
 	}
 	return 0;
+}
+
+void gpu_fake_sample(const char *arg, struct gpu_sample *out, uint32_t count)
+{
+	cleanup_free char *text = NULL;
+	const cJSON *item;
+	uint32_t i = 0;
+	cJSON *root;
+	uint64_t number;
+	size_t n;
+
+	memset(out, 0, count * sizeof(*out));
+	if (str_parse_u64(arg, &number) == 0 || fs_read_file(arg, FILE_MAX, &text, &n, NULL) < 0)
+		return;
+	root = json_parse(text, n, NULL);
+	cJSON_ArrayForEach (item, root) {
+		const char *used = "0";
+
+		if (i == count)
+			break;
+		if (json_get_str(item, "", "memory_used", &used, NULL) == 0)
+			str_parse_size(used, &out[i].memory_used, NULL);
+		i++;
+	}
+	cJSON_Delete(root);
 }

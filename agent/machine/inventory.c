@@ -18,6 +18,8 @@
 
 #define SAMPLE_MS     1000
 #define USER_MS       5000
+#define IDLE_BYTES    (512ull << 20)    /* of a GPU that nobody uses */
+#define IDLE_PART     50                /* likewise one in so many bytes of its memory */
 #define SAMPLE_OLD_US (10 * 1000000ull) /* older ones are unknown */
 
 struct inventory {
@@ -265,6 +267,29 @@ uint32_t inventory_cpus_near(struct inventory *inv, const uint32_t *gpus, uint32
 uint32_t inventory_slot_cpu(struct inventory *inv, uint32_t slot)
 {
 	return inv->topo.v[slot % inv->topo.n].os; /* more slots than CPUs: they share */
+}
+
+int inventory_gpus_idle(struct inventory *inv, const uint32_t *gpus, uint32_t n, uint32_t *gpu,
+                        uint64_t *used)
+{
+	uint64_t now = clock_boot_us(inv->env->clock), most;
+
+	if (inv->gpus.fake)
+		gpu_fake_sample(inv->env->cfg.fake_gpus, inv->samples, inv->gpus.n);
+	else if (!inv->sampled_us || now - inv->sampled_us >= SAMPLE_OLD_US)
+		return 1;
+	for (uint32_t i = 0; i < n; i++) {
+		if (gpus[i] >= inv->gpus.n)
+			continue;
+		most = inv->gpus.v[gpus[i]].memory_bytes / IDLE_PART;
+		most = most < IDLE_BYTES ? IDLE_BYTES : most;
+		if (inv->samples[gpus[i]].memory_used <= most)
+			continue;
+		*gpu = gpus[i];
+		*used = inv->samples[gpus[i]].memory_used;
+		return 0;
+	}
+	return 1;
 }
 
 char *inventory_visible_devices(struct inventory *inv, const uint32_t *gpus, uint32_t n)

@@ -56,6 +56,7 @@ static struct point points[] = {
     {.name = "agent.account"},
     {.name = "agent.slow_spawn"},
     {.name = "agent.holder"},
+    {.name = "agent.gpus"},
     /* controller */
     {.name = "controller.commit"},
     {.name = "work.large"},

@@ -153,6 +153,12 @@ static void on_control(struct ctl_agent *a, uint16_t type, uint64_t id, void *ms
 		add_artifact(a, msg);
 		ack(a, id);
 		break;
+	case WM_POOL_BAD:
+		snprintf(a->pool_bad, sizeof(a->pool_bad), "%llu %llu %s",
+		         (unsigned long long)((struct wm_pool_bad *)msg)->pool,
+		         (unsigned long long)((struct wm_pool_bad *)msg)->job, ((struct wm_pool_bad *)msg)->text);
+		ack(a, id);
+		break;
 	case WM_RSH_REQUEST:
 		relay_rsh(a, msg);
 		break;

@@ -46,7 +46,8 @@ struct ctl_agent {
 	} attempts[CTL_ATTEMPTS]; /* of the job with the last report, by number */
 	struct ctl_proc procs[CTL_PROCS];
 	char *mpirun_line, *failure;
-	char *artifacts; /* "kind uri\n" */
+	char pool_bad[256]; /* "POOL JOB TEXT" of the last such report */
+	char *artifacts;    /* "kind uri\n" */
 	unsigned beats;
 	uint64_t beat_us, beat_gap_us; /* the last one; the longest time between two */
 };
@@ -64,6 +65,7 @@ struct ctl {
 	int no_blobs;                      /* nor are blobs: an upload lasts until this is 0 */
 	uint32_t prepare_timeout_ms;       /* of jobs */
 	uint64_t memory_bytes, disk_bytes; /* limits of jobs; 0 none */
+	uint32_t gpus;                     /* of jobs: the first ones of the node */
 	uint64_t pool;                     /* of jobs; 0 none */
 	int pool_keep;                     /* they may leave one */
 	const char *owner;                 /* of jobs; NULL: this process's account */

@@ -3,6 +3,7 @@
  */
 #include <pwd.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -75,11 +76,14 @@ void ctl_prepare(struct ctl *c, const char *spec, uint64_t job, uint32_t attempt
 		                       .pool_keep = (uint8_t)c->pool_keep,
 		                       .gang = gang};
 
+		for (uint32_t k = 0; k < c->gpus; k++)
+			wire_u32v_add(&m.gpus, k);
 		snprintf(id, sizeof(id), "t%d.%llu.%u", (int)getpid(), (unsigned long long)job, attempt);
 		snprintf(token, sizeof(token), "token-%d-%llu-%u-%u", (int)getpid(), (unsigned long long)job, attempt,
 		         i);
 		snprintf(id, sizeof(id), "t%d.%llu.%u.%u", (int)getpid(), (unsigned long long)job, attempt, i);
 		order(nodes[i], WM_PREPARE, &m);
+		free(m.gpus.v);
 	}
 	wire_unshare(gang);
 }

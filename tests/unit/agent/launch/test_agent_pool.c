@@ -1,6 +1,7 @@
 /*
  * A real hearth-agent with warm pools: the cache folder of a job becomes that of the pool that it leaves, the
- * pool's next jobs find it under all its names, and it goes with the pool.
+ * pool's next jobs find it under all its names, and it goes with the pool. A node is clean when memory of the
+ * job's GPUs is free, or leaves the pool.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -8,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/agent/launch/agent_ctl.h"
 
@@ -16,7 +18,8 @@
 static struct ctl *c;
 static struct ctl_agent *a;
 
-static const char *const run_a[] = {"--slots", "8", "--warm-cache", "4MiB", NULL};
+static char gpus[4096]; /* file of invented GPUs */
+static const char *const run_a[] = {"--slots", "8", "--warm-cache", "4MiB", "--fake-gpus", gpus, NULL};
 
 static int has_no_folder(struct ctl *ctl, void *arg)
 {
@@ -89,6 +92,51 @@ static void test_limit(void)
 	ok(ctl_wait(c, LONG, has_no_folder, (char[]){"66"}), "and the folder is removed");
 }
 
+static void set_gpu(const char *used)
+{
+	cleanup_free char *text = xasprintf("[{\"memory\": \"80GiB\", \"memory_used\": \"%s\"}, {}]", used);
+	struct err e;
+
+	if (fs_replace(gpus, text, strlen(text), 0600, &e) < 0)
+		tap_bail("%s", e.text);
+}
+
+static void end_gpu_job(uint64_t job)
+{
+	ctl_prepare_shell(c, a, job, 1, "true");
+	ok(ctl_wait_state(a, LAUNCH_READY, LONG), "job %d is ready", (int)job);
+	ctl_go(a, job, 1, 1);
+	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG), "it ends");
+	ctl_collect(a, job, 1, 1, 0);
+}
+
+static void test_gpus(void)
+{
+	c->gpus = 1;
+	set_gpu("6GiB");
+	end_gpu_job(67);
+	ok(!ctl_wait_state(a, LAUNCH_CLEANED, 1500),
+	   "a node is not clean while memory of the job's GPU is in use");
+	set_gpu("300MiB"); /* the driver's own */
+	ok(ctl_wait_state(a, LAUNCH_CLEANED, LONG), "it is when the driver has freed it");
+	is_str(a->pool_bad, "", "nothing is wrong with that");
+#ifdef HEARTH_FAULTS
+	setenv("HEARTH_FAULTS", "agent.gpus=1x1000", 1);
+	ctl_agent_kill(a, SIGKILL);
+	a->control = NULL;
+	ctl_agent_start(c, 0, "n1", run_a);
+	unsetenv("HEARTH_FAULTS");
+	ok(ctl_wait_synced(a, a->connections + 1, LONG), "another agent, which waits less");
+	set_gpu("6GiB");
+	end_gpu_job(68);
+	ok(ctl_wait_state(a, LAUNCH_CLEANED, LONG), "the wait for the memory has an end");
+	is_str(a->pool_bad, "0 68 6.0GiB of GPU 0 are in use 50 s after the job",
+	       "the node leaves the pool as suspect");
+#else
+	tap_skip("needs --enable-faults");
+#endif
+}
+
 int main(void)
 {
 	const char *top = getenv("HEARTH_TOP_BUILDDIR") ? getenv("HEARTH_TOP_BUILDDIR") : "..";
@@ -98,6 +146,8 @@ int main(void)
 		tap_skip_all("hearth-agent is not built");
 	signal(SIGPIPE, SIG_IGN);
 	c = ctl_start(tap_tmpdir());
+	snprintf(gpus, sizeof(gpus), "%s/gpus.json", tap_tmpdir());
+	set_gpu("0");
 	c->lease_ms = 600000;
 	c->prepare_timeout_ms = LONG;
 	a = ctl_agent_start(c, 0, "n1", run_a);
@@ -105,6 +155,7 @@ int main(void)
 	test_hand_over();
 	test_restart();
 	test_limit();
+	test_gpus();
 	ctl_stop(c);
 	return tap_done();
 }
