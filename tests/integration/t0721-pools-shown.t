@@ -92,6 +92,16 @@ jq '.warm_pool.keep_alive_s = 1' job.json >short.json
 short=$("$jobctl" submit short.json --wait 2>/dev/null)
 ok "a pool expires" wait_until 20 prints "[$short,\"expired\"]" newest '[.made_by, .cause]'
 
+# --- the folder that stays --------------------------------------------------------------------------------------
+jq '.command = ["sh", "-c", "cat $HEARTH_WARM_CACHE/x; echo kept >> $HEARTH_WARM_CACHE/x"]
+	| .name = "cache"' job.json >cache.json
+"$jobctl" submit cache.json --wait 2>/dev/null >&2
+ok "a job leaves a pool with a cache folder" wait_until 20 prints available newest .state
+run submit --again cache.json --wait
+is "$("$jobctl" logs "$OUT" 2>/dev/null | grep -c kept)" 1 "the next job finds what the first one kept"
+ok "the pool waits again" wait_until 20 prints available newest .state
+"$jobctl" pool drop cache >/dev/null
+
 # --- what idle time costs ---------------------------------------------------------------------------------------
 "$jobctl" instances set local price_per_hour=3600 >/dev/null
 "$jobctl" submit job.json --wait 2>/dev/null
