@@ -8,6 +8,7 @@
 
 #include "scheduler/model/model.h"
 #include "scheduler/policy/fit.h"
+#include "scheduler/policy/gpu.h"
 #include "scheduler/policy/warmth.h"
 
 struct source { /* where GPUs and slots are taken from */
@@ -18,7 +19,7 @@ struct source { /* where GPUs and slots are taken from */
 
 static inline int gpu_in(const struct source *of, const struct gpu *g)
 {
-	if (!fit_gpu(g, of->sh))
+	if (!gpu_fits(g, of->sh, 0))
 		return 0;
 	if (of->part)
 		return pool_part_has(of->part, g->g.index);

@@ -17,6 +17,7 @@
 
 #include "scheduler/base/uthash.h"
 #include "scheduler/model/model.h"
+#include "scheduler/policy/gpu.h"
 #include "scheduler/policy/warmth.h"
 
 static int is_listed(char *const *v, const char *s)
@@ -27,17 +28,6 @@ static int is_listed(char *const *v, const char *s)
 	return 0;
 }
 
-static int gpu_ok(const struct gpu *g, const struct shape *sh, unsigned mode)
-{
-	return g->present && (!g->owner || mode & FIT_EMPTY) && g->g.memory_bytes >= sh->gpu_memory &&
-	       (!sh->gpu_model || strcmp(g->g.model, sh->gpu_model) == 0);
-}
-
-int fit_gpu(const struct gpu *g, const struct shape *sh)
-{
-	return gpu_ok(g, sh, FIT_NOW);
-}
-
 static int gpus_fit(const struct node *n, const struct shape *sh, uint32_t want, unsigned mode)
 {
 	uint32_t have = 0;
@@ -45,7 +35,7 @@ static int gpus_fit(const struct node *n, const struct shape *sh, uint32_t want,
 	if (!sh->gpu_model && !sh->gpu_memory)
 		return (mode & FIT_EMPTY ? n->has_gpus : n->free_gpus) >= want;
 	for (uint32_t i = 0; i < n->n_gpus && have < want; i++)
-		have += (uint32_t)gpu_ok(&n->gpus[i], sh, mode);
+		have += (uint32_t)gpu_fits(&n->gpus[i], sh, (mode & FIT_EMPTY) != 0);
 	return have >= want;
 }
 

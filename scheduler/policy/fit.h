@@ -4,7 +4,6 @@
 #include "scheduler/sched.h"
 
 struct domain;
-struct gpu;
 struct hold;
 struct job;
 struct node;
@@ -19,7 +18,6 @@ enum fit_mode {
 	FIT_SPARE = 16,    /* spare nodes, too, and they first */
 	FIT_BLIND = 32     /* warm pools do not count */
 };
-int fit_gpu(const struct gpu *g, const struct shape *sh); /* is it free, and such as the shape wants? */
 /* One instance of group g on this node? type NULL any. */
 int fit_node(const struct sched *s, const struct node *n, const struct shape *sh, const struct sched_group *g,
              const char *type, unsigned mode);

@@ -6,7 +6,7 @@
 #include "scheduler/policy/warmth.h"
 
 #include "scheduler/model/model.h"
-#include "scheduler/policy/fit.h"
+#include "scheduler/policy/gpu.h"
 
 struct amount {
 	uint64_t gpus, slots, memory, disk;
@@ -33,7 +33,7 @@ static void add_part(struct amount *to, const struct shape *sh, const struct poo
 	for (uint32_t i = 0; i < p->n_gpus; i++) {
 		const struct gpu *g = node_gpu(p->node, p->gpus[i]);
 
-		to->gpus += (uint64_t)(g && fit_gpu(g, sh));
+		to->gpus += (uint64_t)(g && gpu_fits(g, sh, 0));
 	}
 	to->slots += p->n_cpus;
 	to->memory += p->memory;
@@ -53,7 +53,7 @@ static struct amount cold_room(const struct shape *sh, const struct node *n)
 	for (const struct pool_part *p = n->parts; p; p = p->next_on_node)
 		add_part(&parts, sh, p);
 	for (uint32_t i = 0; i < n->n_gpus; i++)
-		cold.gpus += (uint64_t)fit_gpu(&n->gpus[i], sh);
+		cold.gpus += (uint64_t)gpu_fits(&n->gpus[i], sh, 0);
 	cold.gpus -= parts.gpus;
 	cold.slots -= parts.slots;
 	cold.memory = at_least_0(n->memory, n->memory_used + parts.memory);

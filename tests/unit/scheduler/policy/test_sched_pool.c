@@ -277,6 +277,8 @@ static void test_wanted(void)
 	struct sched *s = cluster(3, 4);
 	struct sched_job j = kit_gang(5, 1, 4);
 	struct sched_reason r;
+	struct sched_brief b;
+	struct sched_forecast f;
 
 	j.owner = "u";
 	j.pool = 10;
@@ -285,6 +287,10 @@ static void test_wanted(void)
 	sched_explain(s, 5, &r);
 	is_int(r.why, SCHED_POOL, "it says so");
 	is_str(r.text, "waits for warm pool 10: none of it is free now", "in words");
+	sched_brief(s, &j.id, 1, &b);
+	is_str(b.text, "waits for warm pool 10", "in a few words");
+	sched_forecast(s, 5, NULL, NULL, &f);
+	ok(f.start_s == UINT64_MAX && !f.whole && !f.cut, "and its start is not forecast");
 	add_job(s, 6, "v", 1, 4);
 	is_str(starts(s), "1", "and holds back nobody");
 	set_pool(s, (struct sched_pool){.id = 10, .owner = "v"}, "2", 4);
