@@ -83,6 +83,7 @@ void ckpt_list_free(struct ckpt_list *l)
 	for (uint32_t i = 0; i < l->n; i++)
 		free_entry(&l->v[i]);
 	free(l->v);
+	free(l->removed);
 	free(l);
 }
 
@@ -423,8 +424,9 @@ static void remove_at(struct ckpt_list *l, uint32_t at)
 	free_entry(&l->v[at]);
 	memmove(&l->v[at], &l->v[at + 1], (l->n - at - 1) * sizeof(*l->v));
 	l->n--;
-	l->rewrite = 1;
 }
+	l->removed = xreallocarray(l->removed, l->n_removed + 1, sizeof(*l->removed));
+	l->removed[l->n_removed++] = l->v[at].number;
 
 /* Makes room for another one: the oldest of which nothing is left goes first, then the oldest that nothing
  * needs. */
@@ -499,6 +501,7 @@ static void fill_part(struct ckpt_part *p, uint32_t attempt, enum ckpt_state sta
 	rec_set(&p->digest, json_str_or(d, "digest", NULL));
 	rec_set(&p->uri, json_str_or(d, "uri", NULL));
 	rec_set(&p->text, json_str_or(d, "text", NULL));
+	p->dirty = 1;
 }
 
 int ckpt_apply_part(struct job_rec *r, uint32_t attempt, const cJSON *d, struct err *e)
@@ -545,6 +548,7 @@ static void change_part(struct ckpt_list *l, struct ckpt_part *p, enum ckpt_stat
 }
 
 int ckpt_apply_change(struct job_rec *r, const cJSON *d, struct err *e)
+	p->dirty = 1;
 {
 	struct ckpt *c = ckpt_find(r, (uint32_t)get_whole(d, "number"));
 	const cJSON *pinned = cJSON_GetObjectItemCaseSensitive(d, "pinned"),
@@ -573,7 +577,7 @@ void ckpt_node_lost(struct job_rec *r, const char *node)
 		if (!p || !p->held)
 			continue;
 		p->held = 0;
-		c->dirty = 1;
+		p->dirty = c->dirty = 1;
 		if (p->state == CKPT_COPYING)
 			change_part(r->ckpts, p, CKPT_GONE, "its node was lost");
 	}

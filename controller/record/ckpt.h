@@ -32,7 +32,8 @@ struct ckpt_part {
 	uint32_t node_rank, attempt, files;
 	uint64_t seq, size_bytes; /* (attempt, seq): the agent's name for it */
 	enum ckpt_state state;
-	uint8_t held; /* its node has a copy */
+	uint8_t held;  /* its node has a copy */
+	uint8_t dirty; /* its row is to be written */
 };
 
 struct ckpt {
@@ -41,7 +42,7 @@ struct ckpt {
 	char *name, *format, *step_by, *loss;
 	uint64_t at_us, save_ms;
 	uint32_t shards, expected, nodes, parent; /* store/base/columns.h */
-	uint8_t pinned, set_aside, dirty;         /* dirty: its rows are to be written */
+	uint8_t pinned, set_aside, dirty;         /* dirty: its own row is to be written */
 	struct ckpt_part *parts;
 	uint32_t n_parts;
 };
@@ -49,7 +50,8 @@ struct ckpt {
 struct ckpt_list {
 	struct ckpt *v; /* by number */
 	uint32_t n;
-	uint8_t rewrite; /* one was removed: all rows are to be written */
+	uint32_t *removed; /* numbers whose rows are to be removed */
+	uint32_t n_removed;
 	uint64_t stored; /* bytes of the parts in hearthd's store */
 };
 

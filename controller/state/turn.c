@@ -330,6 +330,7 @@ static void write_attempt(struct turn *t, struct cjob *j)
 	j->dirty_attempt = 0;
 }
 
+/* A gang of a thousand reports a thousand parts, each in a turn of its own: only what changed is written. */
 static void write_checkpoint(struct turn *t, const struct job_rec *r, struct ckpt *k)
 {
 	struct checkpoint_part_row part;
@@ -338,8 +339,11 @@ static void write_checkpoint(struct turn *t, const struct job_rec *r, struct ckp
 	ckpt_row(r, k, &row);
 	store_txn_checkpoint(t->txn, &row);
 	for (uint32_t i = 0; i < k->n_parts; i++) {
+		if (!k->parts[i].dirty)
+			continue;
 		ckpt_part_row(r, k, i, &part);
 		store_txn_checkpoint_part(t->txn, &part);
+		k->parts[i].dirty = 0;
 	}
 	k->dirty = 0;
 }
@@ -348,13 +352,13 @@ static void write_checkpoints(struct turn *t, struct cjob *j)
 {
 	struct ckpt_list *l = j->r.ckpts;
 
-	if (l && l->rewrite)
-		store_txn_checkpoints_del(t->txn, j->r.id);
+	for (uint32_t i = 0; l && i < l->n_removed; i++)
+		store_txn_checkpoint_del(t->txn, j->r.id, l->removed[i]);
 	for (uint32_t i = 0; l && i < l->n; i++)
-		if (l->rewrite || l->v[i].dirty)
+		if (l->v[i].dirty)
 			write_checkpoint(t, &j->r, &l->v[i]);
 	if (l)
-		l->rewrite = 0;
+		l->n_removed = 0;
 }
 
 static int is_attempt_event(enum event_type t)

@@ -43,8 +43,8 @@ static const char *const op_sql[OP_SQL] = {
                 ") VALUES (" POOL_TABLE(COLUMN_MARK_FIRST, COLUMN_MARK_NEXT) ")",
     [OP_POOL_JOB] = "INSERT OR REPLACE INTO pool_job (" POOL_JOB_COLUMNS
                     ") VALUES (" POOL_JOB_TABLE(COLUMN_MARK_FIRST, COLUMN_MARK_NEXT) ")",
-    [OP_CHECKPOINTS_DEL] = "DELETE FROM checkpoint WHERE job = ?",
-    [OP_CHECKPOINT_PARTS_DEL] = "DELETE FROM checkpoint_part WHERE job = ?",
+    [OP_CHECKPOINT_DEL] = "DELETE FROM checkpoint WHERE job = ? AND number = ?",
+    [OP_CHECKPOINT_PARTS_DEL] = "DELETE FROM checkpoint_part WHERE job = ? AND number = ?",
     [OP_WATCH] = "INSERT OR REPLACE INTO watch VALUES (?,?)",
     [OP_WATCH_DEL] = "DELETE FROM watch WHERE job = ?",
     [OP_NODE] = "INSERT OR REPLACE INTO node VALUES (?,?,?,?,?,?,?,?,?,?,?)",

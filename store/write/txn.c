@@ -225,13 +225,15 @@ void store_txn_pool_job(struct store_txn *t, const struct pool_job_row *r)
 	end_op(t);
 }
 
-void store_txn_checkpoints_del(struct store_txn *t, uint64_t job)
+void store_txn_checkpoint_del(struct store_txn *t, uint64_t job, uint32_t number)
 {
-	begin_op(t, OP_CHECKPOINTS_DEL, job);
+	begin_op(t, OP_CHECKPOINT_DEL, job);
 	put_u(t, job);
+	put_u(t, number);
 	end_op(t);
 	begin_op(t, OP_CHECKPOINT_PARTS_DEL, job);
 	put_u(t, job);
+	put_u(t, number);
 	end_op(t);
 }
 

@@ -29,8 +29,8 @@ void store_txn_attempt(struct store_txn *t, const struct attempt_row *r);
 void store_txn_rank(struct store_txn *t, const struct rank_row *r);
 void store_txn_checkpoint(struct store_txn *t, const struct checkpoint_row *r);
 void store_txn_checkpoint_part(struct store_txn *t, const struct checkpoint_part_row *r);
-/* Removes all rows of a job's checkpoints; the present ones follow. */
-void store_txn_checkpoints_del(struct store_txn *t, uint64_t job);
+/* Removes the rows of one checkpoint and its parts. */
+void store_txn_checkpoint_del(struct store_txn *t, uint64_t job, uint32_t number);
 /* Stores the state of a job's watches; NULL removes it. */
 void store_txn_watch(struct store_txn *t, uint64_t job, const char *state);
 void store_txn_pool(struct store_txn *t, const struct pool_row *r);
