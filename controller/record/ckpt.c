@@ -276,7 +276,7 @@ static int places_have(const struct ckpt *c, const struct ckpt_nodes *on, struct
 	return 1;
 }
 
-int ckpt_usable(const struct ckpt *c, const struct ckpt_nodes *on, struct text *why)
+int ckpt_has_copies(const struct ckpt *c, const struct ckpt_nodes *on, struct text *why)
 {
 	for (uint32_t i = 0; i < c->n_parts; i++)
 		if (!is_whole(&c->parts[i])) {
@@ -285,12 +285,17 @@ int ckpt_usable(const struct ckpt *c, const struct ckpt_nodes *on, struct text *
 			         c->parts[i].text ? c->parts[i].text : "");
 			return 0;
 		}
-	if (!ckpt_is_complete(c))
-		text_add(why, "it has %u of %u parts", c->n_parts, needed_parts(c));
-	else if (c->set_aside)
-		text_add(why, "it was set aside");
-	else
+	if (ckpt_is_complete(c))
 		return places_have(c, on, why);
+	text_add(why, "it has %u of %u parts", c->n_parts, needed_parts(c));
+	return 0;
+}
+
+int ckpt_usable(const struct ckpt *c, const struct ckpt_nodes *on, struct text *why)
+{
+	if (!c->set_aside || !ckpt_is_complete(c))
+		return ckpt_has_copies(c, on, why);
+	text_add(why, "it was set aside");
 	return 0;
 }
 
@@ -421,12 +426,12 @@ static void remove_at(struct ckpt_list *l, uint32_t at)
 {
 	for (uint32_t i = 0; i < l->v[at].n_parts; i++)
 		l->stored -= ckpt_part_stored(&l->v[at].parts[i]);
+	l->removed = xreallocarray(l->removed, l->n_removed + 1, sizeof(*l->removed));
+	l->removed[l->n_removed++] = l->v[at].number;
 	free_entry(&l->v[at]);
 	memmove(&l->v[at], &l->v[at + 1], (l->n - at - 1) * sizeof(*l->v));
 	l->n--;
 }
-	l->removed = xreallocarray(l->removed, l->n_removed + 1, sizeof(*l->removed));
-	l->removed[l->n_removed++] = l->v[at].number;
 
 /* Makes room for another one: the oldest of which nothing is left goes first, then the oldest that nothing
  * needs. */
@@ -496,12 +501,12 @@ static void fill_part(struct ckpt_part *p, uint32_t attempt, enum ckpt_state sta
 	p->size_bytes = get_whole(d, "size_bytes");
 	p->files = (uint32_t)get_whole(d, "files");
 	p->state = state;
+	p->dirty = 1;
 	p->held = state == CKPT_COPYING ||
 	          (state == CKPT_VERIFIED && !cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(d, "held")));
 	rec_set(&p->digest, json_str_or(d, "digest", NULL));
 	rec_set(&p->uri, json_str_or(d, "uri", NULL));
 	rec_set(&p->text, json_str_or(d, "text", NULL));
-	p->dirty = 1;
 }
 
 int ckpt_apply_part(struct job_rec *r, uint32_t attempt, const cJSON *d, struct err *e)
@@ -543,12 +548,12 @@ static void change_part(struct ckpt_list *l, struct ckpt_part *p, enum ckpt_stat
 	l->stored -= ckpt_part_stored(p);
 	p->state = state;
 	p->held = 0;
+	p->dirty = 1;
 	rec_set(&p->text, text);
 	l->stored += ckpt_part_stored(p);
 }
 
 int ckpt_apply_change(struct job_rec *r, const cJSON *d, struct err *e)
-	p->dirty = 1;
 {
 	struct ckpt *c = ckpt_find(r, (uint32_t)get_whole(d, "number"));
 	const cJSON *pinned = cJSON_GetObjectItemCaseSensitive(d, "pinned"),

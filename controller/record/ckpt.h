@@ -83,7 +83,9 @@ const struct ckpt *ckpt_first(const struct job_rec *r);
 const struct ckpt *ckpt_before(const struct job_rec *r, const struct ckpt *c);
 /* 1: rank `rank` of n nodes gets that part. */
 int ckpt_gives(const struct ckpt *c, uint32_t part, uint32_t rank, uint32_t n);
-/* 1: an attempt on these nodes can begin with it; 0: why not. */
+/* 1: it is complete, and each of these nodes can get what it needs of it; 0: why not. */
+int ckpt_has_copies(const struct ckpt *c, const struct ckpt_nodes *on, struct text *why);
+/* 1: an attempt on these nodes can begin with it: it has copies, and was not set aside; 0: why not. */
 int ckpt_usable(const struct ckpt *c, const struct ckpt_nodes *on, struct text *why);
 /* Files of one step (ckpt_files.c): an attempt that begins with one of them gets the others, too. */
 int ckpt_is_sibling(const struct ckpt *a, const struct ckpt *b);
@@ -96,6 +98,9 @@ int ckpt_step_is_over(const struct job_rec *r, const struct ckpt *c);
 /* ckpt_usable, all files of its step, too, and no file is missing that the steps before it had; 0: why not.
  */
 int ckpt_fits(const struct job_rec *r, const struct ckpt *c, const struct ckpt_nodes *on, struct text *why);
+/* The same of a step that a user names: what was set aside counts, too. */
+int ckpt_fits_asked(const struct job_rec *r, const struct ckpt *c, const struct ckpt_nodes *on,
+                    struct text *why);
 /* The newest candidate that fits, with a step of at most max_step (INT64_MAX: any, also an unknown one).
  * on NULL: the nodes of the present attempt, other nodes for those that are lost. */
 const struct ckpt *ckpt_newest(const struct job_rec *r, int64_t max_step, const struct ckpt_nodes *on);

@@ -136,18 +136,20 @@ static const struct ckpt *lacking(const struct job_rec *r, const struct ckpt *c)
 	return NULL;
 }
 
+/* ckpt_usable or ckpt_has_copies */
+typedef int usable_fn(const struct ckpt *c, const struct ckpt_nodes *on, struct text *why);
+
 /* The others that are whole have to be usable, too; 0: why not. What is damaged or incomplete is missing only
  * if the steps before had it. */
 static int siblings_fit(const struct job_rec *r, const struct ckpt *c, const struct ckpt_nodes *on,
-                        struct text *why)
+                        usable_fn *usable, struct text *why)
 {
 	TEXT(own);
 
 	for (uint32_t i = 0; i < r->ckpts->n; i++) {
 		const struct ckpt *k = &r->ckpts->v[i];
 
-		if (!ckpt_is_sibling(k, c) || !ckpt_is_complete(k) || is_saved_again(r, i) ||
-		    ckpt_usable(k, on, &own))
+		if (!ckpt_is_sibling(k, c) || !ckpt_is_complete(k) || is_saved_again(r, i) || usable(k, on, &own))
 			continue;
 		text_add(why, "its file %.200s: %s", k->name, own.at);
 		return 0;
@@ -155,17 +157,30 @@ static int siblings_fit(const struct job_rec *r, const struct ckpt *c, const str
 	return 1;
 }
 
-int ckpt_fits(const struct job_rec *r, const struct ckpt *c, const struct ckpt_nodes *on, struct text *why)
+static int fits(const struct job_rec *r, const struct ckpt *c, const struct ckpt_nodes *on, usable_fn *usable,
+                struct text *why)
 {
-	const struct ckpt *lacks = is_file(c) && !c->set_aside ? lacking(r, c) : NULL;
+	const struct ckpt *lacks;
 
-	if (!ckpt_usable(c, on, why))
+	if (!usable(c, on, why))
 		return 0;
 	if (ckpt_step_is_over(r, c)) {
 		text_add(why, "its step has more than %d files; save them in one folder", CKPT_STEP_FILES);
 		return 0;
 	}
+	lacks = is_file(c) ? lacking(r, c) : NULL;
 	if (lacks)
 		text_add(why, "it lacks a file such as %.200s, which the steps before it had", lacks->name);
-	return !lacks && siblings_fit(r, c, on, why);
+	return !lacks && siblings_fit(r, c, on, usable, why);
+}
+
+int ckpt_fits(const struct job_rec *r, const struct ckpt *c, const struct ckpt_nodes *on, struct text *why)
+{
+	return fits(r, c, on, ckpt_usable, why);
+}
+
+int ckpt_fits_asked(const struct job_rec *r, const struct ckpt *c, const struct ckpt_nodes *on,
+                    struct text *why)
+{
+	return fits(r, c, on, ckpt_has_copies, why);
 }

@@ -202,9 +202,12 @@ static void give_checkpoint(const struct job_rec *r, const struct ckpt *k, const
 	TEXT(why);
 
 	out->ckpt = ckpt_copy(k);
-	for (uint32_t i = 0; i < r->ckpts->n && out->n_also < BEGIN_ALSO; i++)
-		if (ckpt_is_sibling(&r->ckpts->v[i], k) && ckpt_usable(&r->ckpts->v[i], on, &why))
-			out->also[out->n_also++] = ckpt_copy(&r->ckpts->v[i]);
+	for (uint32_t i = 0; i < r->ckpts->n && out->n_also < BEGIN_ALSO; i++) {
+		const struct ckpt *s = &r->ckpts->v[i];
+
+		if (ckpt_is_sibling(s, k) && (k->set_aside ? ckpt_has_copies(s, on, &why) : ckpt_usable(s, on, &why)))
+			out->also[out->n_also++] = ckpt_copy(s);
+	}
 	out->job = r->id;
 	out->attempt = attempt;
 	out->step = k->step;
@@ -238,7 +241,7 @@ static const struct ckpt *listed(const struct job_rec *r, int64_t step, const st
 		if (step >= 0 ? k->step != step : k->set_aside)
 			continue;
 		text_clear(why);
-		if (ckpt_fits(r, k, on, why))
+		if (step >= 0 ? ckpt_fits_asked(r, k, on, why) : ckpt_fits(r, k, on, why))
 			return k;
 	}
 	return NULL;
@@ -462,11 +465,15 @@ static int go_on(struct core *c, struct cjob *j, char **out, struct err *e)
 	return 0;
 }
 
-/* The user chooses a checkpoint that was set aside: it counts again. */
+/* The user chooses a checkpoint that was set aside: all files of its step count again. */
 static void take_back(struct core *c, struct cjob *j, const struct ckpt *k)
 {
-	if (k->set_aside)
-		checkpoint_set_aside(c, j, k->number, 0, "its step was asked for");
+	for (uint32_t i = 0; i < j->r.ckpts->n; i++) {
+		const struct ckpt *s = &j->r.ckpts->v[i];
+
+		if (s->set_aside && (s == k || ckpt_is_sibling(s, k)))
+			checkpoint_set_aside(c, j, s->number, 0, "its step was asked for");
+	}
 }
 
 /* Finds the checkpoint of that step in the job's list, or else the attempt whose folder holds it. */

@@ -175,7 +175,7 @@ static void test_node_lost(void)
 
 /* ---- rollbacks ------------------------------------------------------------------------------- */
 
-static void checkpoint(struct world *w, uint64_t id, uint32_t attempt, int64_t step)
+static void checkpoint_file(struct world *w, uint64_t id, uint32_t attempt, int64_t step, const char *file)
 {
 	char name[40],
 	    empty[] = "", format[] = "plain", by[] = "name",
@@ -183,7 +183,7 @@ static void checkpoint(struct world *w, uint64_t id, uint32_t attempt, int64_t s
 	struct wm_checkpoint_report m = {.job = id,
 	                                 .attempt = attempt,
 	                                 .epoch = attempt,
-	                                 .seq = (uint64_t)step,
+	                                 .seq = (uint64_t)step * 256 + (uint8_t)*file,
 	                                 .step = step,
 	                                 .name = name,
 	                                 .format = format,
@@ -196,9 +196,14 @@ static void checkpoint(struct world *w, uint64_t id, uint32_t attempt, int64_t s
 	                                 .at_us = 1800000000000000u,
 	                                 .text = empty};
 
-	snprintf(name, sizeof name, "step-%lld", (long long)step);
+	snprintf(name, sizeof name, "%s-%lld", file, (long long)step);
 	world_msg(w, "a", 0, WM_CHECKPOINT_REPORT, &m);
 	world_turn(w);
+}
+
+static void checkpoint(struct world *w, uint64_t id, uint32_t attempt, int64_t step)
+{
+	checkpoint_file(w, id, attempt, step, "step");
 }
 
 static int ask(struct world *w, uint64_t id, int64_t onset, int64_t step)
@@ -224,6 +229,8 @@ static void killed(struct world *w, uint64_t id, uint32_t attempt)
 	world_launch(w, "a", id, attempt, LAUNCH_CLEANED, 0, NULL);
 }
 
+static size_t restored; /* files that the last order to prepare names */
+
 static const char *prepare_of(struct world *w, char *out, size_t n)
 {
 	struct sent *s, *last = NULL;
@@ -238,6 +245,7 @@ static const char *prepare_of(struct world *w, char *out, size_t n)
 		const struct wm_prepare *m = last->msg;
 
 		snprintf(out, n, "%s %lld %s", m->resume_name, (long long)m->resume_step, m->skip_steps);
+		restored = m->resume_digests.n;
 		sent_free(last);
 	}
 	return out;
@@ -288,6 +296,56 @@ static void test_rollback(void)
 	is_str(world_status(w, id), "failed", "is one too many");
 	like(world_reason(w, id), "not finite since step 1000; not retried: watch.max_rollbacks (3)",
 	     "which the reason explains");
+	world_end_well(w);
+}
+
+/* Submits a job that begins with that step of another one, and stops it again. Returns 1 when hearthd accepts
+ * it, and warns. */
+static int may_begin_with(struct world *w, uint64_t id, int64_t step)
+{
+	char spec[200];
+	uint64_t next;
+	int warned;
+
+	snprintf(spec, sizeof spec,
+	         "{\"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"resume_from\": \"job:%llu@%lld\"}",
+	         (unsigned long long)id, (long long)step);
+	next = world_submit(w, spec);
+	warned = cJSON_GetArraySize(cJSON_GetObjectItem(w->body, "warnings"));
+	if (next)
+		world_request(w, REQ_STOP, next, NULL, "{}");
+	return next && warned == 1;
+}
+
+/* A step that a rollback set aside counts again once a user asks for it, with all files of the step. */
+static void test_take_back(void)
+{
+	static const char keeps[] = "{\"command\": [\"/bin/x\"], \"launcher\": \"direct\", "
+	                            "\"checkpoint\": {\"keep_last\": 9}}";
+	struct world *w = world_create(47);
+	const struct ckpt *k;
+	char text[200];
+	uint64_t id;
+
+	world_agent_up(w, "a", 1, 4);
+	id = world_submit(w, keeps);
+	begin(w, id, 1);
+	for (int64_t step = 600; step <= 1000; step += 100) {
+		checkpoint_file(w, id, 1, step, "model");
+		checkpoint_file(w, id, 1, step, "optim");
+	}
+	is_int(ask(w, id, 1000, 1030), 0, "a rollback");
+	killed(w, id, 1);
+	is_str(prepare_of(w, text, sizeof text), "optim-900 900 901-1030", "leaves step 1000 behind");
+	begin(w, id, 2);
+	ok(may_begin_with(w, id, 1000), "another job may begin with that step, with a warning");
+	is_int(world_request(w, REQ_REQUEUE, id, NULL, "{\"from_step\": 1000}"), 200,
+	       "its owner asks for that step");
+	killed(w, id, 2);
+	is_str(prepare_of(w, text, sizeof text), "optim-1000 1000 901-1030", "the next attempt begins with it");
+	k = job_find(w->core, id)->r.ckpts->v;
+	ok(!k[8].set_aside && !k[9].set_aside, "both of its files count again");
+	is_int((int64_t)restored, 2, "and the node gets both");
 	world_end_well(w);
 }
 
@@ -584,6 +642,7 @@ int main(void)
 	test_time_limit();
 	test_node_lost();
 	test_rollback();
+	test_take_back();
 	test_rollback_far();
 	test_rollback_near();
 	test_requeue_progress();
