@@ -91,6 +91,7 @@ static struct point points[] = {
     {.name = "mistake.no_quota"},
     {.name = "mistake.no_reservation"},
     {.name = "mistake.all_members"},
+    {.name = "mistake.two_takers"},
 };
 #define N_POINTS (sizeof(points) / sizeof(points[0]))
 

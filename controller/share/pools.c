@@ -342,9 +342,9 @@ void pools_after_event(struct core *c, struct cjob *j, enum event_type t, const 
 
 /* ---- time -------------------------------------------------------------------------------------------- */
 
-static int is_still_left(const struct core *c, const struct pool_rec *p)
+static int is_unfinished(const struct core *c, uint64_t job)
 {
-	const struct cjob *j = job_find(c, p->last_job);
+	const struct cjob *j = job_find(c, job);
 
 	return j && !job_ended(j->r.status);
 }
@@ -354,7 +354,8 @@ static void forget_old(struct core *c, uint64_t now)
 	struct cluster_rec *r, *tmp;
 
 	HASH_ITER (hh, c->records.all[CLUSTER_POOL_JOB], r, tmp)
-		if (!r->changed && ((struct pool_job_rec *)r)->until_us)
+		if (!r->changed && ((struct pool_job_rec *)r)->until_us &&
+		    !is_unfinished(c, ((struct pool_job_rec *)r)->job))
 			cluster_forget(&c->records, r);
 	HASH_ITER (hh, c->records.all[CLUSTER_POOL], r, tmp) {
 		const struct pool_rec *p = (struct pool_rec *)r;
@@ -376,7 +377,7 @@ void pools_review(struct core *c)
 	for (struct pool_rec *p = pool_first(c); p; p = pool_next(p)) {
 		uint64_t at = p->ended_us ? p->ended_us + SHOWN_US : p->expires_us;
 
-		if (!p->ended_us && (pool_used_by(p) || is_still_left(c, p)))
+		if (!p->ended_us && (pool_used_by(p) || is_unfinished(c, p->last_job)))
 			continue;
 		if (!p->ended_us && now >= at) {
 			pool_end(c, p, POOL_EXPIRED, NULL, 0, NULL);
@@ -405,16 +406,20 @@ uint64_t pools_shown_since(const struct core *c)
 void pools_loaded(struct core *c)
 {
 	c->pools.at_us = 0;
-	for (struct pool_rec *p = pool_first(c); p; p = pool_next(p)) {
-		uint64_t user = pool_used_by(p);
-		struct cjob *j = job_find(c, user ? user : p->last_job);
+	for (struct cluster_rec *r = c->records.all[CLUSTER_POOL_JOB]; r; r = r->hh.next) {
+		const struct pool_job_rec *l = (const struct pool_job_rec *)r;
 
-		if (p->ended_us)
-			continue;
+		if (is_unfinished(c, l->job)) /* it leaves one pool only, also when that has ended */
+			job_find(c, l->job)->pool = l->pool;
+	}
+	for (struct pool_rec *p = pool_first(c); p; p = pool_next(p)) {
+		struct cjob *j = p->ended_us ? NULL : job_find(c, pool_used_by(p));
+
 		if (j && !job_ended(j->r.status)) {
 			j->pool = p->id;
 			j->pool_chain_us = p->chain_us;
 		}
-		pool_feed(c, p);
+		if (!p->ended_us)
+			pool_feed(c, p);
 	}
 }

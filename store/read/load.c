@@ -270,8 +270,11 @@ static int load_pools(sqlite3 *db, const struct store_load *l, struct err *e)
 		rc = each_row(db, "SELECT " POOL_COLUMNS " FROM pool WHERE ended_us = 0 OR ended_us > ? ORDER BY id",
 		              l->pools_us, on_pool, l, e);
 	if (rc == 0 && l->pool_job)
-		rc = each_row(db, "SELECT " POOL_JOB_COLUMNS " FROM pool_job WHERE until_us = 0 ORDER BY job", 0,
-		              on_pool_job, l, e);
+		rc = each_row(db,
+		              "SELECT " POOL_JOB_COLUMNS
+		              " FROM pool_job WHERE until_us = 0 OR job IN (SELECT id FROM job WHERE " SQL_JOB_ACTIVE
+		              ") ORDER BY job",
+		              0, on_pool_job, l, e);
 	return rc;
 }
 

@@ -46,7 +46,8 @@ struct store_load {
 	int (*instance)(const char *name, const char *own, void *arg); /* by name */
 	int (*reservation)(const struct reservation_row *r, void *arg);
 	int (*budget)(const struct budget_row *r, void *arg);
-	/* Pools that live, or ended since pools_us; what jobs left in pools, as long as it waits. */
+	/* Pools that live, or ended since pools_us; what jobs left in pools, as long as it waits
+	 * or the job has not ended. */
 	int (*pool)(const struct pool_row *r, void *arg);
 	int (*pool_job)(const struct pool_job_row *r, void *arg);
 	uint64_t pools_us;

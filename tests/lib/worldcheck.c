@@ -10,6 +10,7 @@
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
 #include "controller/run/array.h"
+#include "controller/share/pools.h"
 #include "store/read/verify.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/world.h"
@@ -67,6 +68,77 @@ static const char *check_holds(const struct world *w, const struct cjob *j)
 	return known == n ? NULL : "the library holds a place that its job does not hold by its record";
 }
 
+static int ids_meet(const struct wire_u32v *a, const struct wire_u32v *b)
+{
+	for (uint32_t i = 0; i < a->n; i++)
+		for (uint32_t k = 0; k < b->n; k++)
+			if (a->v[i] == b->v[k])
+				return 1;
+	return 0;
+}
+
+/* An idle part belongs to one pool only, and no job holds anything of it. */
+static const char *check_idle_part(const struct core *c, const struct pool_rec *p,
+                                   const struct pool_part *part)
+{
+	for (const struct pool_rec *q = pool_first(c); q; q = pool_next(q)) {
+		const struct pool_part *other = q != p && !q->ended_us ? pool_part_on(q, part->node_id) : NULL;
+
+		if (other && !other->used_by &&
+		    (ids_meet(&part->gpus, &other->gpus) || ids_meet(&part->cpus, &other->cpus)))
+			return "two pools have the same GPU or slot";
+	}
+	for (const struct cjob *j = c->jobs.all; j; j = j->hh.next) {
+		const struct place_rec *at =
+		    j->r.att && !job_ended(j->r.status) ? rec_place_of(j->r.att, part->node_id) : NULL;
+
+		if (at && rec_holds(&j->r, at) &&
+		    (ids_meet(&part->gpus, &at->gpus) || ids_meet(&part->cpus, &at->cpus)))
+			return "a job holds what an idle pool has";
+	}
+	return NULL;
+}
+
+static const char *check_pool(const struct core *c, const struct pool_rec *p)
+{
+	const struct cjob *user = job_find(c, pool_used_by(p));
+	const char *bad = NULL;
+	uint32_t idle = 0;
+
+	if (!p->n_parts)
+		return "a pool lives without a part";
+	for (uint32_t i = 0; i < p->n_parts && !bad; i++) {
+		idle += !p->parts[i].used_by;
+		if (!p->parts[i].used_by)
+			bad = check_idle_part(c, p, &p->parts[i]);
+		else if (!user || job_ended(user->r.status) || p->parts[i].used_by != user->r.id)
+			bad = "a part of a pool is used by a job that has ended";
+		else if (strcmp(user->r.owner ? user->r.owner : "", p->owner ? p->owner : "") != 0)
+			bad = "a job of another owner uses a pool";
+	}
+	if (!bad && sched_pool_parts(c->sched, p->id) != idle)
+		bad = "the library has other parts of a pool than its record";
+	return bad;
+}
+
+/* A job that has a pool is the one that uses it, or the last one that left something there. */
+static const char *check_pools(const struct core *c)
+{
+	const char *bad = NULL;
+
+	for (const struct pool_rec *p = pool_first(c); p && !bad; p = pool_next(p))
+		if (!p->ended_us)
+			bad = check_pool(c, p);
+	for (const struct cjob *j = c->jobs.all; j && !bad; j = j->hh.next) {
+		const struct pool_rec *p =
+		    j->pool && !job_ended(j->r.status) ? cluster_pool(&c->records, j->pool) : NULL;
+
+		if (p && !p->ended_us && pool_used_by(p) != j->r.id && p->last_job != j->r.id)
+			bad = "two jobs have taken one pool";
+	}
+	return bad;
+}
+
 const char *world_check(struct world *w)
 {
 	const char *bad = sched_check(w->core->sched);
@@ -86,6 +158,8 @@ const char *world_check(struct world *w)
 		if (!bad && j->heap_at && w->core->jobs.heap[j->heap_at] != j)
 			bad = "the heap of deadlines is broken";
 	}
+	if (!bad && w->core->life.loaded && !w->core->life.failing && !w->core->alloc.more)
+		bad = check_pools(w->core);
 	for (int i = 0; i < N_JOB_STATUS && !bad; i++)
 		if (!job_ended((enum job_status)i) && counts[i] != w->core->jobs.counts[i])
 			bad = "the count of a status is wrong";

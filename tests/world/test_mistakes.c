@@ -39,6 +39,7 @@ static const struct {
     {"mistake.no_sweep", "what a rank left behind is not killed", 0, NULL},
     {"mistake.no_quota", "a quota is not kept", 0, NULL},
     {"mistake.no_reservation", "a node that is kept is given to others", 0, NULL},
+    {"mistake.two_takers", "a job that takes a part of a pool believes that it has all", 0, NULL},
     {"mistake.all_members", "all members of an array go at once", 0, NULL},
 };
 
