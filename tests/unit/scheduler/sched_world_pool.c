@@ -62,7 +62,7 @@ struct slow_pool world_pool_of(const struct world *o, unsigned id, uint32_t (*rn
 /* Whatever the nodes have; some of it is not free. */
 static struct slow_pool any_pool(const struct world *o, uint32_t (*rnd)(uint32_t))
 {
-	struct slow_pool p = {.owner = (int)rnd(2), .warm = (int)rnd(3), .exclusive = !rnd(6)};
+	struct slow_pool p = {.owner = (int)rnd(2), .warm = (int)rnd(3), .exclusive = !rnd(3)};
 
 	p.idle_s = o->w.now_s - rnd(100);
 	for (int n = 0; n < SLOW_NODES; n++)

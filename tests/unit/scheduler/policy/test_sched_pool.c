@@ -170,6 +170,20 @@ static void test_exclusive(void)
 	is_str(starts(s), "1", "nobody finds cold room on its nodes");
 	is_str(losses(s), "10:1!5 10:2!5", "if it gives way, all of it does");
 	done(s, "exclusive gives way");
+
+	s = cluster(4, 4);
+	set_pool(s, (struct sched_pool){.id = 10, .owner = "u", .exclusive = 1, .idle_since_s = 1}, "1 2", 4);
+	set_pool(s, (struct sched_pool){.id = 11, .owner = "u", .warm = "e", .idle_since_s = 2}, "3", 4);
+	{
+		struct sched_job j = kit_gang(5, 2, 4);
+
+		j.owner = "u";
+		j.warm = "e";
+		sched_job_add(s, &j);
+	}
+	is_str(starts(s), "3/11 4", "nor by a job as large as it that is warmer elsewhere");
+	is_str(losses(s), "11:3>5", "it stays whole");
+	done(s, "exclusive and another");
 }
 
 /* Checks S-166: warm before near, near before that no other pool gives way. */
