@@ -23,6 +23,8 @@
 
 #define LOOK_US    500000u
 #define RETRY_US   5000000u
+#define END_US     10000000u /* after the end of the launch: so long further tries begin soon, and it waits */
+#define END_TRY_US 1000000u
 #define COPY_TRIES 5         /* of one that is not the newest */
 #define SAVE_US    60000000u /* between two savings of the reported steps alone */
 #define BACKOFF    7         /* doublings of RETRY_US at most */
@@ -36,7 +38,8 @@ struct keeper {
 	struct keep_moment moment;
 	unsigned bad, well; /* ranks that ended so */
 	struct loop_timer *timer;
-	uint64_t saved_us; /* boot; the index */
+	uint64_t saved_us;   /* boot; the index */
+	uint64_t hurries_us; /* boot; after the end of the launch: END_US are over then */
 	int ml_fd;
 	struct keep_watch *watch;
 	struct keep_copy *copy;
@@ -252,14 +255,20 @@ static struct keep_entry *newest_uncopied(struct keeper *k, int waiting_too)
 	return best;
 }
 
+static int hurries(const struct keeper *k)
+{
+	return clock_boot_us(k->p.env->clock) < k->hurries_us;
+}
+
 static void copy_failed(struct keeper *k, struct keep_entry *en, const char *why)
 {
 	cleanup_free char *key = xasprintf("checkpoint copies");
+	uint64_t first_us = hurries(k) ? END_TRY_US : RETRY_US;
 	TEXT(t);
 
-	en->retry_us =
-	    clock_boot_us(k->p.env->clock) + ((uint64_t)RETRY_US << (en->tries < BACKOFF ? en->tries : BACKOFF));
+	en->retry_us = clock_boot_us(k->p.env->clock) + (first_us << (en->tries < BACKOFF ? en->tries : BACKOFF));
 	en->tries++;
+	loop_timer_arm(k->timer, LOOK_US); /* it rests while nothing waits for a copy */
 	log_warn("event=checkpoint_not_copied launch=%s seq=%" PRIu64 " try=%u reason=\"%s\"", k->key, en->seq,
 	         en->tries, why);
 	text_add(&t, "checkpoint %s has no copy outside of this node: %s. The run goes on", en->name, why);
@@ -453,6 +462,7 @@ void keeper_over(struct keeper *k)
 	if (k->moment.over)
 		return;
 	k->moment.over = 1;
+	k->hurries_us = clock_boot_us(k->p.env->clock) + END_US;
 	stop_copy(k); /* the next one has no limit of its rate */
 	if (newest_of(k))
 		newest_of(k)->tries = 0, newest_of(k)->retry_us = 0;
@@ -465,16 +475,22 @@ void keeper_over(struct keeper *k)
 	loop_timer_arm(k->timer, 0);
 }
 
+/* A first try may fail because the helper before it has not ended yet, or a file server is busy. Where all
+ * fail, later ones follow while the rest is uploaded. */
+static int awaits_copy(const struct keeper *k)
+{
+	const struct keep_entry *newest = newest_of(k);
+
+	if (k->stopped || !newest || newest->state != CKPT_COPYING)
+		return 0;
+	return newest->tries == 0 || hurries(k) || (k->copy && k->copying == newest->seq);
+}
+
 enum launch_over keeper_how_over(const struct keeper *k)
 {
-	const struct keep_entry *newest = NULL;
-
 	if (!k->moment.over || k->watch || !k->watched)
 		return OVER_UNKNOWN;
-	newest = newest_of(k);
-	/* One try: later ones follow while the rest is uploaded. */
-	return newest && newest->state == CKPT_COPYING && newest->tries == 0 && !k->stopped ? OVER_STOPPED
-	                                                                                    : OVER_COPIED;
+	return k->said != OVER_COPIED && awaits_copy(k) ? OVER_STOPPED : OVER_COPIED;
 }
 
 static void check_flush(struct keeper *k)
