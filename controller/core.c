@@ -109,6 +109,7 @@ struct core *core_create(const struct core_config *cfg, const struct core_io *io
 	alloc_open(c);
 	nodes_open(c);
 	reserves_open(c);
+	pools_open(c);
 	cluster_init(&c->records);
 	instances_open(c);
 	budgets_clear(c);

@@ -25,6 +25,7 @@
 #include "controller/record/cluster_rows.h"
 #include "controller/record/rec.h"
 #include "controller/record/verdict.h"
+#include "controller/share/pools.h"
 #include "controller/share/queues.h"
 #include "controller/state/core_state.h"
 #include "controller/state/jobs.h"
@@ -260,7 +261,7 @@ static void post_closed(struct core *c, const struct payer *p, int quiet)
 }
 
 /* Returns 1 when the account is that path or below it. */
-static int pays_by(const char *account, const char *path)
+int account_pays_by(const char *account, const char *path)
 {
 	size_t n = strlen(path);
 
@@ -275,7 +276,7 @@ static void touch_what_runs(struct core *c, const char *path)
 		for (uint32_t i = 0; i < n->n_jobs; i++) {
 			const struct attempt_rec *a = n->jobs[i]->r.att;
 
-			if (a && a->account && pays_by(a->account, path))
+			if (a && a->account && account_pays_by(a->account, path))
 				job_touch(c, n->jobs[i]);
 		}
 	}
@@ -313,6 +314,8 @@ void budgets_review(struct core *c, int quiet)
 		if (closed != p->closed) {
 			p->closed = closed;
 			post_closed(c, p, quiet);
+			if (closed && !quiet)
+				pools_used_up(c, p->path);
 		}
 		if ((closed && p->budget->action == BUDGET_END) != p->ends) {
 			p->ends = !p->ends;
@@ -347,6 +350,11 @@ static struct payer *used_up(const struct core *c, const char *account, int ends
 		}
 	}
 	return NULL;
+}
+
+int budget_used_up(const struct core *c, const char *account)
+{
+	return used_up(c, account, 0) != NULL;
 }
 
 static void used_up_words(const struct payer *p, struct text *t)

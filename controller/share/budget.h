@@ -28,6 +28,8 @@ void budgets_drop_users(struct core *c, const char *queue, const char *by); /* o
 /* Names the budget that makes a job wait. */
 void budget_explain(const struct core *c, const char *queue, const char *owner, struct sched_reason *r);
 /* 1: a budget that the attempt draws on is used up and ends what runs; v says which. */
+int budget_used_up(const struct core *c, const char *account); /* 1: nothing more of it starts */
+int account_pays_by(const char *account, const char *path);    /* 1: it is that path, or below it */
 int budget_is_up(struct core *c, const struct cjob *j, struct verdict *v);
 
 #endif

@@ -139,6 +139,7 @@ static void post_taken(struct core *c, struct cjob *j, struct pool_rec *p, int w
 	cJSON_Delete(missed);
 	if (cluster_post(c, EV_POOL_TAKEN, d) < 0)
 		return;
+	pool_bill(c, p);
 	log_info("event=pool_taken pool=%" PRIu64 " job=%" PRIu64 " whole=%d", p->id, j->r.id, whole);
 	j->pool_chain_us = p->chain_us;
 	if (whole || FAULT("mistake.two_takers"))
@@ -221,7 +222,7 @@ static void end_part(struct core *c, const struct sched_pool_lost *l)
 static void feed_again(struct core *c)
 {
 	for (size_t i = 0; i < c->pools.n_lost; i++) {
-		const struct pool_rec *p = cluster_pool(&c->records, c->pools.lost[i].pool);
+		struct pool_rec *p = cluster_pool(&c->records, c->pools.lost[i].pool);
 
 		if (p && !p->ended_us && c->pools.lost[i].job)
 			pool_feed(c, p);

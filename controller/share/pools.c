@@ -19,6 +19,7 @@
 #include "controller/record/event.h"
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
+#include "controller/share/budget.h"
 #include "controller/share/forecast.h"
 #include "controller/share/queues.h"
 #include "controller/share/reserve.h"
@@ -30,9 +31,54 @@
 #define LOOK_US  60000000ull   /* between two reviews, at most: the wall clock may be set */
 #define SHOWN_US 3600000000ull /* how long an ended pool is listed */
 
+/* ---- what it costs ----------------------------------------------------------------------------------- */
+
+struct cpool { /* begins with its record; core->records holds both */
+	struct pool_rec rec;
+	uint64_t billed_uusd; /* an hour, as budgets count it; 0 nothing */
+	char account[ACCOUNT_PATH];
+};
+
+void pools_open(struct core *c)
+{
+	c->records.size[CLUSTER_POOL] = sizeof(struct cpool);
+}
+
+/* Lets budgets count what is idle now. */
+void pool_bill(struct core *c, struct pool_rec *p)
+{
+	const struct pool_job_rec *l = cluster_pool_job(&c->records, p->last_job);
+	struct cpool *x = (struct cpool *)p;
+	int waits = l && l->pool == p->id && !l->until_us && l->account;
+	uint64_t price = waits ? l->price_uusd : 0;
+
+	if (price == x->billed_uusd && (!price || strcmp(x->account, l->account) == 0))
+		return;
+	if (x->billed_uusd)
+		budget_ends(c, x->account, x->billed_uusd);
+	if (price) {
+		snprintf(x->account, sizeof(x->account), "%s", l->account);
+		budget_begins(c, x->account, price, l->since_us);
+	}
+	x->billed_uusd = price;
+}
+
+void pools_used_up(struct core *c, const char *path)
+{
+	char *text = xasprintf("the budget of %.200s is used up", path);
+
+	for (struct pool_rec *p = pool_first(c); p; p = pool_next(p)) {
+		const struct pool_job_rec *l = cluster_pool_job(&c->records, p->last_job);
+
+		if (!p->ended_us && !pool_used_by(p) && l && l->account && account_pays_by(l->account, path))
+			pool_end(c, p, POOL_OWNER, NULL, 0, text);
+	}
+	free(text);
+}
+
 /* ---- the library ------------------------------------------------------------------------------------- */
 
-void pool_feed(struct core *c, const struct pool_rec *p)
+void pool_feed(struct core *c, struct pool_rec *p)
 {
 	struct sched_pool_part *parts = xcalloc(p->n_parts + 1, sizeof(*parts));
 	uint64_t idle_s = p->idle_us < now_real(c) ? (now_real(c) - p->idle_us) / 1000000 : 0;
@@ -65,6 +111,7 @@ void pool_feed(struct core *c, const struct pool_rec *p)
 	else
 		sched_pool_remove(c->sched, p->id);
 	free(parts);
+	pool_bill(c, p);
 	c->alloc.dirty = 1;
 }
 
@@ -197,11 +244,15 @@ static int node_stays(const struct core *c, uint64_t node_id)
 void pool_leave(struct core *c, struct cjob *j, const struct place_rec *p)
 {
 	struct pool_rec *pool = j->pool ? cluster_pool(&c->records, j->pool) : NULL;
+	char account[ACCOUNT_PATH];
 	cJSON *d;
 
 	if (!pool_keep_alive(c, j->act->spec) || !node_stays(c, p->node_id))
 		return;
 	if (j->pool && (!pool || pool->ended_us)) /* it ended meanwhile: there is no second one */
+		return;
+	account_path(account, sizeof(account), j->r.queue, j->r.owner);
+	if (budget_used_up(c, account))
 		return;
 	if (pool) {
 		d = given_data(c, j, pool->id, pool->chain_us);

@@ -33,8 +33,8 @@ void pool_end(struct core *c, struct pool_rec *p, enum pool_cause cause, const s
               uint64_t job, const char *text);
 int pools_of_owner(const struct core *c, const char *owner); /* 1: some live */
 uint64_t pool_keep_alive(const struct core *c,
-                         const struct job_spec *s);       /* seconds that the job's pool gets */
-void pool_feed(struct core *c, const struct pool_rec *p); /* to the scheduler library */
+                         const struct job_spec *s); /* seconds that the job's pool gets */
+void pool_feed(struct core *c, struct pool_rec *p); /* to the scheduler library */
 void pool_set_time(struct core *c, struct pool_rec *p, uint64_t keep_alive_s, const char *by);
 /* The node is drained, lost or gone: its parts end. */
 void pools_leave_node(struct core *c, const struct cnode *n, const char *text);
@@ -49,6 +49,13 @@ void pools_review(struct core *c);                      /* ends what has expired
 void pools_after_event(struct core *c, struct cjob *j, enum event_type t, const struct job_before *before);
 uint64_t pools_shown_since(const struct core *c); /* pools that ended later are listed */
 void pools_loaded(struct core *c);                /* nodes and jobs are loaded: feeds the library */
+
+/* ---- costs, in pools.c -------------------------------------------------------------------------------- */
+
+void pools_open(struct core *c);                    /* before the records are created */
+void pool_bill(struct core *c, struct pool_rec *p); /* after each change */
+void pools_used_up(struct core *c,
+                   const char *path); /* the budget of path: ends idle pools of its accounts */
 
 /* ---- ends of attempts, in pool_leave.c --------------------------------------------------------------- */
 

@@ -297,6 +297,23 @@ static int load_spent(sqlite3 *db, const struct store_load *l, struct err *e)
 	return each_row(db, sql, since, on_spent, l, e);
 }
 
+/* What idle pools cost until the last change of each, spread evenly. */
+static int load_idle(sqlite3 *db, const struct store_load *l, struct err *e)
+{
+#define PART                                                                                                 \
+	"CAST(total(idle_uusd * 1.0 * max(0, since_us - max(left_us, %" PRIu64                                   \
+	")) / max(1, since_us - left_us)) AS INTEGER)"
+	uint64_t since = l->week_us < l->month_us ? l->week_us : l->month_us;
+	char sql[700];
+
+	snprintf(sql, sizeof(sql),
+	         "SELECT account, " PART ", " PART ", " PART
+	         " FROM pool_job WHERE idle_uusd > 0 AND since_us > ? GROUP BY account",
+	         l->day_us, l->week_us, l->month_us);
+#undef PART
+	return each_row(db, sql, since, on_spent, l, e);
+}
+
 static int load_queues(sqlite3 *db, const struct store_load *l, struct err *e)
 {
 	int rc = 0;
@@ -314,6 +331,8 @@ static int load_queues(sqlite3 *db, const struct store_load *l, struct err *e)
 		rc = each_row(db, "SELECT " BUDGET_COLUMNS " FROM budget ORDER BY path", 0, on_budget, l, e);
 	if (rc == 0 && l->spent)
 		rc = load_spent(db, l, e);
+	if (rc == 0 && l->spent)
+		rc = load_idle(db, l, e);
 	return rc;
 }
 

@@ -517,6 +517,37 @@ static void test_limits(void)
 	world_end_well(w);
 }
 
+/* 3.6 dollars an hour are 0.1 cents a second. */
+static void test_budget(void)
+{
+	struct world *w = world_create(85);
+	double spent;
+	uint64_t a;
+
+	w->price = 36;
+	world_agent_up(w, "a", 1, 4);
+	a = submit(w, 600);
+	run_on(w, "a", a);
+	pass(w, 50);
+	ok(cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(pool(w, "available", 0), "idle_usd")) > 0.4,
+	   "an idle pool costs the price of its node");
+	world_request(w, REQ_BUDGET_SET, 0, "default", "{\"usd\": 1}");
+	world_request(w, REQ_BUDGETS, 0, NULL, NULL);
+	spent = cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(
+	    cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(w->body, "budgets"), 0), "spent_usd"));
+	ok(spent > 0.4 && spent < 0.7, "a budget counts it: %f", spent);
+	world_restart(w);
+	world_agent_up(w, "a", 1, 4);
+	world_request(w, REQ_BUDGETS, 0, NULL, NULL);
+	spent = cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(
+	    cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(w->body, "budgets"), 0), "spent_usd"));
+	ok(spent > 0.4 && spent < 0.7, "also after a restart of hearthd: %f", spent);
+	pass(w, 60);
+	is_int(n_pools(w, "available"), 0, "a budget that is used up ends the pool");
+	is_str(text(pool(w, "terminated", 0), "cause"), "owner", "with that cause");
+	world_end_well(w);
+}
+
 int main(void)
 {
 	test_life();
@@ -532,5 +563,6 @@ int main(void)
 	test_restarts();
 	test_nodes();
 	test_limits();
+	test_budget();
 	return tap_done();
 }
