@@ -160,11 +160,15 @@ static void look_at(struct core *c, uint64_t real_us)
 		c->pools.at_us = at;
 }
 
+static uint64_t chain_end(const struct core *c, uint64_t chain_us)
+{
+	return chain_us + (uint64_t)c->cfg.warm_chain_max_s * 1000000;
+}
+
 /* The end of the time that a pool gets now, in its chain. */
 static uint64_t expires_at(const struct core *c, uint64_t chain_us, uint64_t keep_alive_s)
 {
-	uint64_t at = now_real(c) + keep_alive_s * 1000000,
-	         last = chain_us + (uint64_t)c->cfg.warm_chain_max_s * 1000000;
+	uint64_t at = now_real(c) + keep_alive_s * 1000000, last = chain_end(c, chain_us);
 
 	return at < last ? at : last;
 }
@@ -431,7 +435,7 @@ void pools_review(struct core *c)
 		if (!p->ended_us && (pool_used_by(p) || is_unfinished(c, p->last_job)))
 			continue;
 		if (!p->ended_us && now >= at) {
-			pool_end(c, p, POOL_EXPIRED, NULL, 0, NULL);
+			pool_end(c, p, at >= chain_end(c, p->chain_us) ? POOL_LIMIT : POOL_EXPIRED, NULL, 0, NULL);
 			at = p->ended_us + SHOWN_US;
 		}
 		if (at > now && at - now < wait)

@@ -1,5 +1,6 @@
 /* Warm pools: a job leaves one, the next job of its owner takes it and gives it back, and it ends; over
  * restarts of the controller. */
+#include "common/base/json.h"
 #include "common/base/xalloc.h"
 #include "controller/share/pools.h"
 #include "store/read/query.h"
@@ -514,6 +515,7 @@ static void test_limits(void)
 	run_on(w, "a", a);
 	pass(w, 16);
 	is_int(n_pools(w, "available"), 0, "a chain of pools has a longest life");
+	is_str(text(pool(w, "terminated", 1), "cause"), "limit", "with that cause");
 	world_end_well(w);
 }
 
@@ -548,8 +550,53 @@ static void test_budget(void)
 	world_end_well(w);
 }
 
+/* Each field of the environment changed alone: the miss names it. */
+static void test_match(void)
+{
+	static const struct {
+		const char *spec, *source, *field;
+	} cases[] = {
+	    {"\"requirements\": \"r.txt\", \"inputs\": {\"a\": {\"uri\": \"file:///x\"}}", "s1", ""},
+	    {"\"requirements\": \"q.txt\", \"inputs\": {\"a\": {\"uri\": \"file:///x\"}}", "s1", "requirements"},
+	    {"\"inputs\": {\"a\": {\"uri\": \"file:///x\"}}", "s1", "requirements"},
+	    {"\"requirements\": \"r.txt\", \"inputs\": {\"a\": {\"uri\": \"file:///x\"}}", "s2", "source"},
+	    {"\"requirements\": \"r.txt\", \"inputs\": {\"a\": {\"uri\": \"file:///x\"}}", NULL, "source"},
+	    {"\"requirements\": \"r.txt\", \"inputs\": {\"a\": {\"uri\": \"file:///y\"}}", "s1", "inputs.a"},
+	    {"\"requirements\": \"r.txt\"", "s1", "inputs.a"},
+	    {"\"requirements\": \"r.txt\", \"inputs\": {\"a\": {\"uri\": \"file:///x\"}, \"b\": {\"uri\": "
+	     "\"file:///z\"}}",
+	     "s1", "inputs.b"},
+	};
+	char *had = NULL;
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		char text_of_spec[400];
+		struct job_spec *s;
+		cJSON *wants, *missed;
+		struct err e;
+
+		snprintf(text_of_spec, sizeof text_of_spec,
+		         "{\"command\": [\"/bin/x\"], \"source_dir\": \"/s\", \"launcher\": \"direct\", %s}",
+		         cases[i].spec);
+		s = spec_parse(text_of_spec, strlen(text_of_spec), &e);
+		if (!s)
+			tap_bail("%s", e.text);
+		wants = pool_environment(s, cases[i].source, NULL);
+		if (!had)
+			had = json_text(wants);
+		missed = pool_missed(had, wants);
+		is_str(text(missed, "field"), cases[i].field, "the field that differs in case");
+		is_str(text(missed, "level"), *cases[i].field ? "environment" : "", "at level environment");
+		cJSON_Delete(missed);
+		cJSON_Delete(wants);
+		spec_destroy(s);
+	}
+	free(had);
+}
+
 int main(void)
 {
+	test_match();
 	test_life();
 	test_restart();
 	test_restart_in_use();
