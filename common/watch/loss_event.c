@@ -113,14 +113,25 @@ static void order_pin(struct watch_loss *w, struct watch_out *out, int64_t step)
 	         (long long)w->event.onset);
 }
 
+/* What the job's actions count towards watch.max_rollbacks. */
+static const char *counted_name(const struct watch_loss *w)
+{
+	int rollbacks = 0, restarts = 0;
+	for (int kind = 0; kind < WATCH_KINDS; kind++) {
+		rollbacks |= w->conf.on[kind] == WATCH_ROLLBACK;
+		restarts |= w->conf.on[kind] == WATCH_RESTART;
+	}
+	return !restarts ? "rollbacks" : rollbacks ? "rollbacks and restarts" : "restarts";
+}
+
 static void order_stop(struct watch_loss *w, struct watch_out *out, int64_t step, const char *why)
 {
 	struct watch_order *o = add_order(w, out, step, WATCH_STOP);
 	struct text t = text_on(o->reason, sizeof(o->reason));
 	text_add(&t, "the %s %s since step %lld", loss_or_level(w), why, (long long)w->event.onset);
 	if (w->rollbacks)
-		text_add(&t, ", after %lld of %lld rollbacks", (long long)w->rollbacks,
-		         (long long)w->conf.max_rollbacks);
+		text_add(&t, ", after %lld of %lld %s", (long long)w->rollbacks, (long long)w->conf.max_rollbacks,
+		         counted_name(w));
 	w->stopped = 1;
 }
 

@@ -71,8 +71,9 @@ static const struct {
     {"MemberMetric", "best:n? last:n? min:n? max:n? step:i?",
      "best: min or max, according to the goal; the strings nan, inf, -inf are values that are not "
      "numbers"},
-    {"Changed", "id:i ref:s name:s? status:s text:s",
-     "status: after the change; text: what was done, or that it was already so"},
+    {"Changed", "id:i ref:s name:s? status:s text:s warnings:S?",
+     "status: after the change; text: what was done, or that it was already so; warnings: what is "
+     "doubtful about the checkpoint that a requeue names"},
     {"JobChange", "priority:i? time:o? queue:s? notes:s? name:s? pinned:b? tags:o?",
      "time: seconds, or text such as 2h; a tag set to null is removed"},
     {"CheckpointList", "checkpoints:a<Checkpoint>", NULL},

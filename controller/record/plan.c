@@ -255,9 +255,10 @@ void plan_make(const struct plan_in *in, struct retry_plan *out)
 	                                           [REPEATS] = PLAN_ATTEMPTS,
 	                                           [RETURNS] = PLAN_ROLLBACKS,
 	                                           [CONTINUES] = PLAN_FREE};
-	const char *why = in->wish == PLAN_STOP         ? "the watch or a rule of the job says stop"
-	                  : in->verdict == VERDICT_USER ? "user error"
-	                                                : reactions[in->cls].why;
+	const char *why = in->wish == PLAN_STOP && in->because ? in->because
+	                  : in->wish == PLAN_STOP              ? "the watch or a rule of the job says stop"
+	                  : in->verdict == VERDICT_USER        ? "user error"
+	                                                       : reactions[in->cls].why;
 	enum reaction how = reaction_of(in);
 	enum plan_action action = how == RETURNS                             ? PLAN_ROLLBACK
 	                          : how == REPEATS && in->used.attempts == 0 ? PLAN_IN_PLACE

@@ -55,8 +55,9 @@ struct plan_in {
 	/* What a watch or a rule asks for: PLAN_ROLLBACK, PLAN_IN_PLACE (a restart) or PLAN_STOP. PLAN_NONE: the
 	 * class decides. */
 	enum plan_action wish;
-	uint64_t now_us; /* real */
-	uint64_t left_s; /* of the time limit; 0: none is left; UINT64_MAX: no limit */
+	const char *because; /* of PLAN_STOP: a clause, "watch.on_nan is stop"; NULL not known */
+	uint64_t now_us;     /* real */
+	uint64_t left_s;     /* of the time limit; 0: none is left; UINT64_MAX: no limit */
 	uint32_t max_rollbacks;
 	struct spec_retry keys;
 	struct plan_used used;

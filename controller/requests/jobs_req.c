@@ -15,6 +15,7 @@
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
 #include "controller/requests/array_req.h"
+#include "controller/requests/doubt.h"
 #include "controller/run/array.h"
 #include "controller/run/attempt.h"
 #include "controller/run/resolve.h"
@@ -161,10 +162,14 @@ static int asked_begin(const struct request *rq, char out[32], struct err *e)
 static void begin_otherwise(struct core *c, struct request *rq, struct cjob *j, const char *asked)
 {
 	cJSON *d = cJSON_CreateObject();
+	const struct ckpt *k = NULL;
 	char *begins;
 	struct err e;
 	TEXT(text);
+	TEXT(doubt);
 
+	if (begins_check(c, j, asked, &k, &e) == 0) /* its choice takes it back from those set aside */
+		doubt_checkpoint(c, j->r.id, k, &doubt);
 	if (begins_settle(c, j, asked, &begins, &e) < 0) {
 		cJSON_Delete(d);
 		reply_err(c, rq, &e);
@@ -178,7 +183,7 @@ static void begin_otherwise(struct core *c, struct request *rq, struct cjob *j, 
 	free(begins);
 	if (j->r.status == JOB_HELD)
 		text_add(&text, " when it is released");
-	op_answer(c, rq, j, text.at);
+	op_answer_warning(c, rq, j, text.at, doubt.at);
 }
 
 /* Answers the requeue of a waiting job. */
@@ -198,13 +203,25 @@ static void requeue_waiting(struct core *c, struct request *rq, struct cjob *j, 
 		op_answer(c, rq, j, "it waits already");
 }
 
+static const char *requeued_text(const struct cjob *j)
+{
+	const char *on_record = j->r.begins; /* a request without a beginning keeps the earlier choice */
+
+	if (!on_record)
+		return "its processes are ended, then it waits again and goes on with the checkpoints that it leaves";
+	return strcmp(on_record, "start") == 0
+	           ? "its processes are ended, then it waits again and begins from the start"
+	           : "its processes are ended, then it waits again and goes on from that step";
+}
+
 void req_requeue(struct core *c, struct request *rq)
 {
 	struct cjob *j = req_job(c, rq);
 	char ref[REC_REF_SIZE], asked[32];
-	const char *on_record;
+	const struct ckpt *k = NULL;
 	struct err e;
 	TEXT(advice);
+	TEXT(doubt);
 
 	if (!j)
 		return;
@@ -230,10 +247,11 @@ void req_requeue(struct core *c, struct request *rq)
 		reply_fail(c, rq, ERR_CONFLICT, "job %s is being stopped; %s", ref, advice.at);
 		return;
 	}
-	if (begins_check(c, j, asked, &e) < 0) { /* before anything of a running job ends */
+	if (begins_check(c, j, asked, &k, &e) < 0) { /* before anything of a running job ends */
 		reply_err(c, rq, &e);
 		return;
 	}
+	doubt_checkpoint(c, j->r.id, k, &doubt);
 	if (j->r.wanted != WANT_REQUEUE || (*asked && strcmp(asked, j->r.begins ? j->r.begins : "") != 0)) {
 		cJSON *d = event_by(c, rq, "requeued");
 
@@ -247,14 +265,7 @@ void req_requeue(struct core *c, struct request *rq)
 		job_post(c, j, EV_REQUEUE_WANTED, d);
 		job_touch(c, j);
 	}
-	on_record = j->r.begins; /* a request without a beginning keeps the earlier choice */
-	op_answer(c, rq, j,
-	          !on_record
-	              ? "its processes are ended, then it waits again and goes on with the checkpoints that "
-	                "it leaves"
-	          : strcmp(on_record, "start") == 0
-	              ? "its processes are ended, then it waits again and begins from the start"
-	              : "its processes are ended, then it waits again and goes on from that step");
+	op_answer_warning(c, rq, j, requeued_text(j), doubt.at);
 }
 
 /* ---- set ------------------------------------------------------------------------------------- */

@@ -18,6 +18,7 @@
 #include "common/base/xalloc.h"
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
+#include "controller/requests/doubt.h"
 #include "controller/requests/pool_notes.h"
 #include "controller/requests/suggest.h"
 #include "controller/run/array.h"
@@ -182,39 +183,6 @@ struct asked {
 	struct text *beginning; /* what is doubtful about the checkpoint; empty: nothing */
 };
 
-static int has_bad_loss(const struct ckpt *k)
-{
-	return k->loss && !isfinite(strtod(k->loss, NULL));
-}
-
-/* Says why the checkpoint may be from behind a fault, and names the newest one before it that is not. */
-static void doubt_beginning(struct core *c, const struct beginning *b, struct text *out)
-{
-	const struct ckpt_nodes any = {NULL, 0};
-	const struct ckpt *k = b->ckpt, *before = NULL;
-	const struct cjob *of;
-	struct err e;
-
-	if (!k || (!k->set_aside && !has_bad_loss(k)))
-		return;
-	text_add(out,
-	         k->set_aside ? "a rollback of job %" PRIu64 " set step %" PRId64 " aside"
-	                      : "job %" PRIu64 ": the loss at step %" PRId64 " is not finite",
-	         b->job, k->step);
-	of = job_get(c, b->job, &e);
-	for (uint32_t i = 0; of && of->r.ckpts && i < of->r.ckpts->n; i++) {
-		const struct ckpt *x = &of->r.ckpts->v[i];
-		TEXT(why);
-
-		if (x->step >= 0 && x->step < k->step && !x->set_aside && !has_bad_loss(x) &&
-		    (!before || x->step > before->step) && ckpt_usable(x, &any, &why))
-			before = x;
-	}
-	if (before)
-		text_add(out, "; the newest sound one before it is step %" PRId64 " (--from %" PRId64 ")",
-		         before->step, before->step);
-}
-
 static int check_refs(struct core *c, const struct request *rq, struct asked *a, struct err *e)
 {
 	const struct job_spec *s = rq->spec;
@@ -238,7 +206,7 @@ static int check_refs(struct core *c, const struct request *rq, struct asked *a,
 	a->from_step = rc == 0 ? begin.step : -1;
 	a->from_job = rc == 0 ? begin.job : 0;
 	if (rc == 0)
-		doubt_beginning(c, &begin, a->beginning);
+		doubt_checkpoint(c, begin.job, begin.ckpt, a->beginning);
 	strv_fini(&inputs);
 	beginning_fini(&begin);
 	return rc;

@@ -150,6 +150,7 @@ struct fault {           /* what a rollback leaves behind */
 	uint64_t margin;
 	uint32_t max_rollbacks;
 	enum plan_action wish;
+	char because[200]; /* "" not known */
 };
 
 static int64_t step_of(const cJSON *o, const char *key)
@@ -174,6 +175,8 @@ static cJSON *ask_json(const struct rollback_ask *ask)
 
 	json_add_str(w, "kind", ask->kind);
 	json_add_str(w, "action", plan_action_name(ask->action));
+	if (ask->because && ask->action == PLAN_STOP)
+		json_add_str(w, "because", ask->because);
 	if (ask->onset >= 0)
 		json_add_u64(w, "onset", (uint64_t)ask->onset);
 	if (ask->step >= 0)
@@ -222,6 +225,7 @@ static void find_fault(const struct cjob *j, struct fault *f)
 
 		f->step = step > f->step ? step : f->step;
 		f->wish = plan_action_find(json_str_or(w, "action", NULL));
+		snprintf(f->because, sizeof(f->because), "%s", json_str_or(w, "because", ""));
 		f->margin = json_whole(w, "margin", f->margin);
 		f->max_rollbacks = (uint32_t)json_whole(w, "max_rollbacks", f->max_rollbacks);
 	}
@@ -332,6 +336,7 @@ void recover_plan(struct core *c, struct cjob *j, const struct recover_cause *wh
 	in.target = target ? target->step : -1;
 	in.max_rollbacks = fault.max_rollbacks;
 	in.wish = fault.wish;
+	in.because = *fault.because ? fault.because : NULL;
 	plan_make(&in, &p);
 	o = cJSON_AddObjectToObject(d, "plan");
 	json_add_str(o, "action", plan_action_name(p.action));

@@ -31,6 +31,7 @@ struct rollback_ask {
 	enum plan_action action; /* PLAN_ROLLBACK, PLAN_IN_PLACE (a restart) or PLAN_STOP */
 	enum reason_class cls;   /* of the end; RC_NONE: numeric */
 	const char *sentence;    /* the reason, for people */
+	const char *because;     /* of PLAN_STOP: why no attempt follows (plan.h); NULL not said */
 };
 /* Ends the attempt; its plan follows from `ask` once its ranks have ended. -1: no rank of it runs, or a user
  * has already asked for its end. */

@@ -512,15 +512,15 @@ static int parse_step(const char *asked, int64_t *step)
 	return 0;
 }
 
-int begins_check(struct core *c, struct cjob *j, const char *asked, struct err *e)
+int begins_check(struct core *c, struct cjob *j, const char *asked, const struct ckpt **k, struct err *e)
 {
-	const struct ckpt *k;
 	uint32_t attempt;
 	int64_t step;
 
+	*k = NULL;
 	if (parse_step(asked, &step) < 0 || FAULT("mistake.no_hold"))
 		return 0;
-	return find_asked(c, j, step, &k, &attempt, e);
+	return find_asked(c, j, step, k, &attempt, e);
 }
 
 int begins_settle(struct core *c, struct cjob *j, const char *asked, char **out, struct err *e)

@@ -16,8 +16,9 @@ int resolve_resume(struct core *c, const struct job_spec *spec, const struct ckp
 /* Settles the beginning of a job's next attempt, in the form of job_rec.begins. *out is malloc'ed; NULL: the
  * specification decides. asked: "start", "step:N", or NULL for the newest checkpoint. */
 int begins_settle(struct core *c, struct cjob *j, const char *asked, char **out, struct err *e);
-/* Returns -1 when begins_settle could not meet that choice now; changes nothing. */
-int begins_check(struct core *c, struct cjob *j, const char *asked, struct err *e);
+/* Returns -1 when begins_settle could not meet that choice now; changes nothing. *k: the checkpoint; NULL
+ * none is listed. */
+int begins_check(struct core *c, struct cjob *j, const char *asked, const struct ckpt **k, struct err *e);
 /* Adds words such as "goes on from step 6 of attempt 1". */
 void begins_say(struct core *c, const struct cjob *j, const char *begins, struct text *out);
 /* Finds what an attempt on these nodes begins with: what job_rec.begins says, or an older candidate where

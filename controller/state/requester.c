@@ -57,7 +57,8 @@ struct cjob *req_job(struct core *c, struct request *rq)
 	return j;
 }
 
-void op_answer(struct core *c, struct request *rq, const struct cjob *j, const char *text)
+void op_answer_warning(struct core *c, struct request *rq, const struct cjob *j, const char *text,
+                       const char *warning)
 {
 	cJSON *body = cJSON_CreateObject();
 	char ref[REC_REF_SIZE];
@@ -67,5 +68,12 @@ void op_answer(struct core *c, struct request *rq, const struct cjob *j, const c
 	json_add_str(body, "name", j->r.name);
 	json_add_str(body, "status", state_name(STATE_JOB, (int)j->r.status));
 	json_add_str(body, "text", text);
+	if (*warning)
+		cJSON_AddItemToArray(cJSON_AddArrayToObject(body, "warnings"), cJSON_CreateString(warning));
 	hold_reply(c, rq, 200, body);
+}
+
+void op_answer(struct core *c, struct request *rq, const struct cjob *j, const char *text)
+{
+	op_answer_warning(c, rq, j, text, "");
 }

@@ -177,10 +177,19 @@ static enum plan_action plan_of(enum watch_action a)
 	return PLAN_STOP;
 }
 
+static void stop_clause(const struct watch_conf *conf, enum watch_kind kind, struct text *out)
+{
+	if (conf->on[kind] == WATCH_STOP)
+		text_add(out, "watch.on_%s is stop", watch_kind_name(kind));
+	else
+		text_add(out, "watch.max_rollbacks (%" PRId64 ") is used up", conf->max_rollbacks);
+}
+
 /* An attempt that ends already, or whose owner has stopped it, stays as it is. */
 static void end_attempt(struct core *c, struct job_watch *w, const struct watch_order *o)
 {
 	const struct watch_conf *conf = &w->job->act->spec->watch.conf;
+	TEXT(because);
 	struct rollback_ask ask = {.kind = watch_kind_name(o->kind),
 	                           .onset = o->onset,
 	                           .step = o->step,
@@ -188,8 +197,10 @@ static void end_attempt(struct core *c, struct job_watch *w, const struct watch_
 	                           .max_rollbacks = (uint32_t)conf->max_rollbacks,
 	                           .action = plan_of(o->action),
 	                           .cls = o->kind == WATCH_HANG || o->kind == WATCH_STALL ? RC_HANG : RC_NUMERIC,
-	                           .sentence = o->reason};
+	                           .sentence = o->reason,
+	                           .because = because.at};
 
+	stop_clause(conf, o->kind, &because);
 	log_warn("event=watch_order job=%" PRIu64 " kind=%s action=%s text=\"%s\"", w->job->r.id, ask.kind,
 	         watch_action_name(o->action), o->reason);
 	if (recover_rollback(c, w->job, &ask) == 0)
@@ -248,6 +259,7 @@ static void act_on_rule(struct core *c, struct job_watch *w, const struct watch_
 	enum reason_class cls = r->rule->action == WATCH_ROLLBACK ? RC_NUMERIC
 	                        : r->rule->absent_s > 0           ? RC_HANG
 	                                                          : RC_UNKNOWN;
+	TEXT(because);
 	struct rollback_ask ask = {.kind = r->rule->name,
 	                           .onset = onset,
 	                           .step = r->step,
@@ -255,8 +267,10 @@ static void act_on_rule(struct core *c, struct job_watch *w, const struct watch_
 	                           .max_rollbacks = (uint32_t)conf->max_rollbacks,
 	                           .action = plan_of(r->rule->action),
 	                           .cls = cls,
-	                           .sentence = text};
+	                           .sentence = text,
+	                           .because = because.at};
 
+	text_add(&because, "the action of rule %s is stop", r->rule->name);
 	if (rule_may_act(r->rule, r->state) && recover_rollback(c, w->job, &ask) < 0)
 		r->state->acts--; /* the attempt ends already */
 }

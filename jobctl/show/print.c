@@ -441,3 +441,13 @@ char *print_spark(const double *v, size_t n, size_t width)
 	}
 	return out;
 }
+
+void print_warnings(const cJSON *answer)
+{
+	const cJSON *w;
+	cJSON_ArrayForEach (w, cJSON_GetObjectItemCaseSensitive(answer, "warnings")) {
+		char *safe = print_safe(cJSON_IsString(w) ? w->valuestring : "");
+		fprintf(stderr, "Note: %s\n", safe);
+		free(safe);
+	}
+}

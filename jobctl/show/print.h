@@ -45,6 +45,8 @@ const char *print_zone_head(const char *head);    /* "CREATED" -> "CREATED (CET)
 /* Replaces times in UTC (RFC 3339, or "2026-01-02 03:04:05 UTC") in a sentence by local ones with their zone.
  * Malloc'ed. */
 char *print_local(const char *text);
+/* Prints hearthd's warnings to stderr: what is accepted but seldom meant. */
+void print_warnings(const cJSON *answer);
 /* Turns RFC 3339 into microseconds since 1970; 0: it is invalid. */
 uint64_t print_time_us(const char *rfc3339);
 /* Returns the time between from and to (NULL: now) as "42s", "3m10s". */

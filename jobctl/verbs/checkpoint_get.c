@@ -68,8 +68,9 @@ static int has_copy(const cJSON *places, const cJSON *place)
 	return 0;
 }
 
-/* Says in why what is missing of a file; nothing if it can be fetched. */
-static void add_lack(const cJSON *k, struct text *why)
+/* Says in why what is missing of a file; nothing if it can be fetched. Returns 1 when it never will be there.
+ */
+static int add_lack(const cJSON *k, struct text *why)
 {
 	const cJSON *places = jget(k, "places"), *p;
 
@@ -78,32 +79,58 @@ static void add_lack(const cJSON *k, struct text *why)
 
 		if (strcmp(state, "torn") == 0 || strcmp(state, "gone") == 0) {
 			text_add(why, "%.200s of node %.80s is %s", name_of(k), print_member(p, "node"), state);
-			return;
+			return 1;
 		}
 	}
 	if (!is_complete(k)) {
 		text_add(why, "%.200s is incomplete", name_of(k));
-		return;
+		return 0;
 	}
 	cJSON_ArrayForEach (p, places)
 		if (!has_copy(places, p)) {
 			text_add(why, "only node %.80s has its part of %.200s", print_member(p, "node"), name_of(k));
-			return;
+			return 0;
 		}
+	return 0;
+}
+
+/* Adds that the folder which that attempt left may have the step, too: jobctl fetches it as a whole. */
+static void add_folder(struct ctx *c, uint64_t job, const char *ref, const struct step *s, struct text *out)
+{
+	char *path = xasprintf("/jobs/%" PRIu64 "/artifacts", job);
+	cJSON *answer = NULL;
+	const cJSON *a;
+	struct err before = c->err;
+	int has = 0;
+
+	if (ctx_get(c, "GET", path, NULL, &answer) < 0)
+		c->err = before;
+	cJSON_ArrayForEach (a, jget(answer, "artifacts"))
+		has |= strcmp(print_member(a, "kind"), "checkpoint") == 0 &&
+		       print_number(a, "attempt") == s->attempt && !jtext(a, "removed_at");
+	if (has)
+		text_add(out,
+		         "; the folder of checkpoints that attempt %.0f left may still have it: jobctl get %s "
+		         "checkpoint -a %.0f fetches all of it",
+		         s->attempt, ref, s->attempt);
+	cJSON_Delete(answer);
+	free(path);
 }
 
 /* Finds what is to be fetched, and fails unless all of it can be. */
-static int check_step(struct ctx *c, const char *ref, struct step *s)
+static int check_step(struct ctx *c, uint64_t job, const char *ref, struct step *s)
 {
 	double first = -1;
+	int lost = 0;
 	const cJSON *k, *p;
 	TEXT(why);
+	TEXT(folder);
 
 	cJSON_ArrayForEach (k, s->list) {
 		if (!is_wanted(s, k))
 			continue;
 		if (text_is_empty(&why))
-			add_lack(k, &why);
+			lost = add_lack(k, &why);
 		cJSON_ArrayForEach (p, jget(k, "places")) {
 			double rank = print_number(p, "node_rank");
 
@@ -113,11 +140,11 @@ static int check_step(struct ctx *c, const char *ref, struct step *s)
 	}
 	if (text_is_empty(&why))
 		return 0;
+	add_folder(c, job, ref, s, &folder);
 	return ctx_fail(
 	    c, ERR_CONFLICT,
-	    "the checkpoint of step %.0f cannot be fetched as a whole: %s; see jobctl checkpoints %s, "
-	    "and try again when all of its files are verified",
-	    s->step, why.at, ref);
+	    "the checkpoint of step %.0f cannot be fetched as a whole: %s; see jobctl checkpoints %s%s%s",
+	    s->step, why.at, ref, lost ? "" : ", and try again when all of its files are verified", folder.at);
 }
 
 static int get_part(struct ctx *c, uint64_t job, const cJSON *place, const char *dir)
@@ -157,7 +184,7 @@ static int get_step(struct ctx *c, uint64_t job, const char *ref, struct step *s
 {
 	const cJSON *k;
 
-	if (check_step(c, ref, s) < 0)
+	if (check_step(c, job, ref, s) < 0)
 		return -1;
 	cJSON_ArrayForEach (k, s->list)
 		if (is_wanted(s, k) && get_file(c, job, s, k, dir) < 0)
@@ -165,11 +192,12 @@ static int get_step(struct ctx *c, uint64_t job, const char *ref, struct step *s
 	return 0;
 }
 
-static int fail_unknown(struct ctx *c, const char *ref, const struct step *s)
+static int fail_unknown(struct ctx *c, uint64_t job, const char *ref, struct step *s)
 {
 	double last = -1;
 	const cJSON *k;
 	TEXT(steps);
+	TEXT(folder);
 
 	cJSON_ArrayForEach (k, s->list) {
 		if (!cJSON_IsNumber(jget(k, "step")) || !is_complete(k) || print_number(k, "step") == last)
@@ -177,8 +205,13 @@ static int fail_unknown(struct ctx *c, const char *ref, const struct step *s)
 		last = print_number(k, "step");
 		text_join(&steps, ", ", "%.0f", last);
 	}
-	return ctx_fail(c, ERR_NOT_FOUND, "job %s has no complete checkpoint of step %.0f%s%s", ref, s->step,
-	                text_is_empty(&steps) ? "" : "; it has ", steps.at);
+	cJSON_ArrayForEach (k, s->list)
+		if (has_step(k, s->step))
+			s->attempt = print_number(k, "attempt");
+	if (s->attempt >= 0)
+		add_folder(c, job, ref, s, &folder);
+	return ctx_fail(c, ERR_NOT_FOUND, "job %s has no complete checkpoint of step %.0f%s%s%s", ref, s->step,
+	                text_is_empty(&steps) ? "" : "; it has ", steps.at, folder.at);
 }
 
 int checkpoint_fetch(struct ctx *c, uint64_t job, const char *ref, const char *dir)
@@ -199,7 +232,7 @@ int checkpoint_fetch(struct ctx *c, uint64_t job, const char *ref, const char *d
 	cJSON_ArrayForEach (k, s.list)
 		if (has_step(k, s.step) && is_complete(k))
 			s.attempt = print_number(k, "attempt");
-	rc = s.attempt < 0 ? fail_unknown(c, ref, &s) : get_step(c, job, ref, &s, dir);
+	rc = s.attempt < 0 ? fail_unknown(c, job, ref, &s) : get_step(c, job, ref, &s, dir);
 	cJSON_Delete(answer);
 	return rc;
 }

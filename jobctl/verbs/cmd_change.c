@@ -64,6 +64,7 @@ static void report_change(struct ctx *c, uint64_t job, cJSON *answer, const stru
 	}
 	cleanup_free char *number = xasprintf("%" PRIu64, job);
 	print_change(jtext(answer, "ref") ? jtext(answer, "ref") : number, change, answer);
+	print_warnings(answer);
 	cJSON_Delete(answer);
 }
 

@@ -300,6 +300,18 @@ static void show_cause(const cJSON *attempt)
 	free(local);
 }
 
+/* What the end of an attempt is called: its class, or the rule of the job that asked for it. */
+static char *end_name(const cJSON *attempt)
+{
+	const char *cls = jtext(attempt, "class");
+	const char *rule = jtext(jget(jget(attempt, "evidence"), "watch"), "kind");
+
+	if (!cls || !*cls)
+		return NULL;
+	/* A watch gives its ends a class of their own. */
+	return rule && strcmp(cls, "unknown") == 0 ? xasprintf("rule %s", rule) : xstrdup(cls);
+}
+
 static void show_attempts(const cJSON *job)
 {
 	char usd[40];
@@ -308,8 +320,11 @@ static void show_attempts(const cJSON *job)
 		printf("%sAttempt %s%s", print_bold(), print_member(a, "number"), print_reset());
 		const char *outcome = jtext(a, "outcome");
 		printf("  %s", outcome && *outcome ? outcome : "in progress");
-		if (jtext(a, "class") && *jtext(a, "class"))
-			printf(" (%s)", print_member(a, "class"));
+		char *end = end_name(a), *safe_end = end ? print_safe(end) : NULL;
+		if (end)
+			printf(" (%s)", safe_end);
+		free(safe_end);
+		free(end);
 		printf(" on");
 		cJSON_ArrayForEach (n, jget(a, "nodes")) {
 			char *node = print_safe(cJSON_IsString(n) ? n->valuestring : print_member(n, "node"));

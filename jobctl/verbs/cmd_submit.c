@@ -243,21 +243,10 @@ static void note_launcher(const struct job_spec *s)
 		        base, base, instead);
 }
 
-/* Prints hearthd's warnings: settings that are accepted but seldom meant. */
-static void report_warnings(const cJSON *answer)
-{
-	const cJSON *w;
-	cJSON_ArrayForEach (w, jget(answer, "warnings")) {
-		char *safe = print_safe(cJSON_IsString(w) ? w->valuestring : "");
-		fprintf(stderr, "Note: %s\n", safe);
-		free(safe);
-	}
-}
-
 /* Shows what a dry run answered. */
 static void show_dry_run(const cJSON *answer)
 {
-	report_warnings(answer);
+	print_warnings(answer);
 	printf("Hearth would accept this job.\n");
 	const cJSON *text = cJSON_GetObjectItemCaseSensitive(answer, "text");
 	if (cJSON_IsString(text)) {
@@ -294,7 +283,7 @@ static int finish_submit(struct ctx *c, const cJSON *answer)
 		        "\n",
 		        members, id, id, members - 1, id);
 	if (!c->json) {
-		report_warnings(answer);
+		print_warnings(answer);
 		report_limit(answer, stderr, 0);
 	}
 	return after_submit(c, (uint64_t)id, members < 1);

@@ -30,7 +30,9 @@ static const char *const answers[] = {
     "1\",\"attempt_count\":1,\"metrics\":{}}",
     "GET /api/v1/jobs/9",
     "{\"id\":9,\"name\":\"c\",\"status\":\"running\",\"attempt_count\":1,\"metrics\":{\"loss\":{\"step\":40,"
-    "\"last\":1}}}",
+    "\"last\":1}},\"attempts\":[{\"number\":1,\"outcome\":\"failed\",\"class\":\"unknown\",\"nodes\":[\"n1\"]"
+    ","
+    "\"phases\":[],\"evidence\":{\"watch\":{\"kind\":\"oops\"}}}]}",
     "GET /api/v1/jobs/7/why",
     "{\"status\":\"completed\",\"text\":\"it is done\"}",
     "GET /api/v1/jobs/7/ranks",

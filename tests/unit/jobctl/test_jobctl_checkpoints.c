@@ -52,6 +52,7 @@ static void add_entry(struct text *list, int step, int attempt, int complete, co
 }
 
 static char *body;
+static const char *folders = ""; /* that the attempts left */
 
 static void gives_list(const struct js_seen *q, unsigned nth, struct js_answer *a, void *arg)
 {
@@ -61,6 +62,10 @@ static void gives_list(const struct js_seen *q, unsigned nth, struct js_answer *
 	if (strstr(q->uri, "/checkpoints")) {
 		free(body);
 		body = xasprintf("{\"checkpoints\":[%s]}", list->at);
+		a->body = body;
+	} else if (strstr(q->uri, "/artifacts")) {
+		free(body);
+		body = xasprintf("{\"artifacts\":[%s]}", folders);
 		a->body = body;
 	} else {
 		a->body = "{\"id\":7,\"status\":\"running\"}";
@@ -93,6 +98,33 @@ static void add_file(struct text *list, int step, int attempt, const char *name,
 	add_entry(list, step, attempt, folder || strcmp(digest, "copying") == 0, &places);
 }
 
+static void test_gone(struct js *s, struct text *list, const char *model)
+{
+	static const char left[] = "{\"kind\":\"checkpoint\",\"attempt\":2,\"digest\":\"x\"}",
+	                  removed[] =
+	                      "{\"kind\":\"checkpoint\",\"attempt\":2,\"removed_at\":\"2026-01-01T00:00:00Z\"}",
+	                  other[] = "{\"kind\":\"checkpoint\",\"attempt\":1},{\"kind\":\"output\",\"attempt\":2}";
+
+	text_clear(list);
+	add_file(list, 10, 2, "model_10.pt", "c1", model);
+	add_file(list, 10, 2, "optim_10.pt", NULL, "gone");
+	folders = left;
+	jr_expect(
+	    s, "get 7 checkpoint --step 10 $T/gone", 4, "",
+	    "optim_10.pt of node n0 is gone; see jobctl checkpoints 7; the folder of checkpoints that attempt 2 "
+	    "left may still have it: jobctl get 7 checkpoint -a 2 fetches all of it");
+	folders = removed;
+	jr_expect(s, "get 7 checkpoint --step 10 $T/gone", 4, "", "see jobctl checkpoints 7\n");
+	folders = other;
+	jr_expect(s, "get 7 checkpoint --step 10 $T/gone", 4, "", "see jobctl checkpoints 7\n");
+	text_clear(list);
+	add_file(list, 10, 2, "optim_10.pt", NULL, "gone");
+	folders = left;
+	jr_expect(s, "get 7 checkpoint --step 10 $T/gone", 3, "",
+	          "jobctl get 7 checkpoint -a 2 fetches all of it");
+	folders = "";
+}
+
 static void test_files(void)
 {
 	char bytes[8192];
@@ -121,6 +153,7 @@ static void test_files(void)
 	add_file(&list, 10, 2, "optim_10.pt", NULL, "torn");
 	jr_expect(s, "get 7 checkpoint --step 10 $T/torn", 4, "", "optim_10.pt of node n0 is torn");
 	has_nothing("torn", "nor while one of its files is torn");
+	test_gone(s, &list, model);
 	js_stop(s);
 	free(want);
 	free(model);

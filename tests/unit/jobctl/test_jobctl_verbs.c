@@ -161,6 +161,10 @@ static void test_reading(struct js *s)
 	like(r.out, "jobctl get 7 model", "what it left, and how to get it");
 	ok(!strstr(r.out, "get 7 checkpoint") && strstr(r.out, "1 file, removed\n"), "and what is gone");
 	run_fini(&r);
+	jr_finish(&r, jr_start(js_url(s), "show 9", -1));
+	like(r.out, "failed (rule oops) on n1",
+	     "an attempt that a rule ended names the rule, not an unknown class");
+	run_fini(&r);
 	jr_finish(&r, jr_start(js_url(s), "diff 7 8", -1));
 	like(r.out, "rank 3 exited with 1", "differences are shown");
 	like(r.out, "run.pip.torch", "also in how they were run");

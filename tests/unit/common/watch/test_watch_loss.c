@@ -165,6 +165,13 @@ static void test_unhealed(void)
 	ok(f.orders[1].to_step == 1900 && f.orders[2].to_step == 1800 && f.orders[3].to_step == 1600,
 	   "each rollback goes twice as far as the one before");
 	ok(strstr(f.orders[4].reason, "3 of 3") != NULL, "the stop says that the rollbacks are used up");
+	ok(strstr(f.orders[4].reason, "3 of 3 rollbacks") != NULL, "and names what was made");
+	conf.on[WATCH_SPIKE] = WATCH_RESTART;
+	conf.on[WATCH_DROP] = conf.on[WATCH_NAN] = conf.on[WATCH_DIVERGENCE] = WATCH_RESTART;
+	f = run_curve(stays, &conf, 6000);
+	ok(count_orders(&f, WATCH_STOP) == 1 &&
+	       strstr(f.orders[f.n_orders - 1].reason, "3 of 3 restarts") != NULL,
+	   "restarts are called so: %s", f.orders[f.n_orders - 1].reason);
 	f = run_curve(stays, &watch_conf_default, 6000);
 	ok(f.n_alarms == 1 && f.n_orders == 1 && f.orders[0].action == WATCH_PIN,
 	   "by default the watch only pins");

@@ -236,6 +236,9 @@ static void test_wish(void)
 	in.wish = PLAN_STOP;
 	plan_make(&in, &p);
 	is_str(p.text, "not retried: the watch or a rule of the job says stop", "a stop");
+	in.because = "watch.on_nan is stop";
+	plan_make(&in, &p);
+	is_str(p.text, "not retried: watch.on_nan is stop", "a stop whose origin is known");
 	in.wish = PLAN_IN_PLACE;
 	plan_make(&in, &p);
 	is_str(p.text, "goes on in place from step 300", "a restart");

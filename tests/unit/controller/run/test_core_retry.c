@@ -234,6 +234,26 @@ static void test_doubtful(void)
 	world_end_well(w);
 }
 
+/* A requeue from such a step is warned of like a retry, whether the job runs or waits. */
+static void test_doubtful_requeue(void)
+{
+	uint64_t id;
+	struct world *w = ck_make(17, &id);
+
+	for (int64_t step = 10; step <= 30; step += 10) {
+		ck_loss(w, id, step, step < 20 ? 1.5 : (double)NAN);
+		ck_verified(w, id, "a", 1, (uint64_t)step, step, "file:///s/a");
+		ck_verified(w, id, "b", 1, (uint64_t)step, step, "file:///s/b");
+	}
+	is_int(world_request(w, REQ_REQUEUE, id, NULL, "{\"from_step\": 30}"), 200, "a requeue from a step");
+	is_str(warning(w),
+	       "job 1: the loss at step 30 is not finite; the newest sound one before it is step 10 (--from 10)",
+	       "whose loss is NaN has the warning");
+	is_int(world_request(w, REQ_REQUEUE, id, NULL, "{\"from_step\": 10}"), 200, "one from a sound step");
+	is_str(warning(w), "", "has none");
+	world_end_well(w);
+}
+
 static void test_retry_refused(void)
 {
 	uint64_t id;
@@ -256,6 +276,7 @@ int main(void)
 	test_stopped_line();
 	test_passed_on();
 	test_doubtful();
+	test_doubtful_requeue();
 	test_retry_refused();
 	return tap_done();
 }

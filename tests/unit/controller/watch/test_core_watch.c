@@ -418,6 +418,9 @@ static void test_rule_acts(void)
 	line_seen(&l, "oops", 7);
 	is_str(ending_of(&l, reason), "rule oops: a line of rank 0 matches 'x'", "a rule ends the attempt");
 	is_int(count_events(&l, "alert"), 1, "with its alarm");
+	world_end_with(l.w, l.job, 0);
+	like(world_reason(l.w, l.job), "not retried: the action of rule oops is stop",
+	     "the reason names who asked");
 	world_end_well(l.w);
 }
 
