@@ -151,6 +151,18 @@ static int apply_alert(struct ctx *c)
 	return 0;
 }
 
+/* Events repeat the beginning of a job that still waits: it stays one that was asked for. */
+static void set_begins(struct ctx *c)
+{
+	const char *begins = data_text(c, "begins");
+
+	if (!begins || !c->r->begins || strcmp(begins, c->r->begins) != 0)
+		c->r->begins_asked = 0;
+	if (cJSON_IsTrue(data_item(c, "begins_asked")))
+		c->r->begins_asked = 1;
+	rec_set(&c->r->begins, begins);
+}
+
 static int apply_submitted(struct ctx *c)
 {
 	struct job_rec *r = c->r;
@@ -213,7 +225,7 @@ static int apply_changed(struct ctx *c)
 	if (data_text(c, "name"))
 		rec_set(&r->name, data_text(c, "name"));
 	if (data_item(c, "begins"))
-		rec_set(&r->begins, data_text(c, "begins"));
+		set_begins(c);
 	return 0;
 }
 
@@ -261,7 +273,7 @@ static int apply_wanted(struct ctx *c)
 	c->r->wanted = c->type == EV_STOP_WANTED ? WANT_STOP : WANT_REQUEUE;
 	if (cJSON_IsTrue(data_item(c, "halved")))
 		c->r->halved = 1;
-	rec_set(&c->r->begins, data_text(c, "begins"));
+	set_begins(c);
 	rec_set(&c->r->reason, data_text(c, "reason"));
 	return 0;
 }
@@ -317,7 +329,7 @@ static int apply_requeued(struct ctx *c)
 	if (!waits) /* else it only waits in another way */
 		r->queued_us = c->at_us;
 	note_kept(c);
-	rec_set(&c->r->begins, data_text(c, "begins"));
+	set_begins(c);
 	rec_set(&c->r->reason, data_text(c, "reason"));
 	return 0;
 }
@@ -338,7 +350,7 @@ static int apply_ended(struct ctx *c)
 		c->r->halved = 1;
 	c->r->ended_us = c->at_us;
 	c->r->exit_code = (int32_t)data_number(c, "exit_code", -1);
-	rec_set(&c->r->begins, data_text(c, "begins"));
+	set_begins(c);
 	rec_set(&c->r->reason, data_text(c, "reason"));
 	return 0;
 }
@@ -412,6 +424,7 @@ static int apply_placed(struct ctx *c)
 	lower_mark(r, a->resumed_from_step);
 	rec_set(&a->skip_steps, r->skip_steps);
 	rec_set(&r->begins, NULL);
+	r->begins_asked = 0;
 	rec_set(&r->reason, data_text(c, "reason"));
 	return 0;
 }

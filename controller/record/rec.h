@@ -90,6 +90,7 @@ struct job_rec {
 	 * of an earlier attempt. After the end: the newest checkpoint of its last attempts. While a user wants
 	 * a requeue: NULL at the newest step, "start", "step:1200". */
 	char *begins;
+	uint8_t begins_asked; /* a user asked for that step: no other checkpoint takes its place */
 	/* Sum over ended attempts of the time from the first rank's start to the outcome; start of the present
 	 * one. 0 for an array, which has its own start and end. */
 	uint64_t ran_us, runs_since_us;

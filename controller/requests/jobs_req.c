@@ -177,6 +177,7 @@ static void begin_otherwise(struct core *c, struct request *rq, struct cjob *j, 
 	}
 	json_add_str(d, "by", req_user(c, rq));
 	json_add_str(d, "begins", begins);
+	cJSON_AddBoolToObject(d, "begins_asked", strcmp(asked, "start") != 0);
 	job_post(c, j, EV_CHANGED, d);
 	text_add(&text, "it waits already; it ");
 	begins_say(c, j, begins, &text);

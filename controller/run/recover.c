@@ -485,6 +485,22 @@ static void wait_for_choice(struct core *c, struct cjob *j, const struct err *wh
 	job_post(c, j, EV_HELD, d);
 }
 
+void recover_hold_asked(struct core *c, struct cjob *j, const struct err *why)
+{
+	cJSON *d = cJSON_CreateObject();
+	char *begins;
+	struct err e;
+
+	/* A release without another choice loses nothing. */
+	if (begins_settle(c, j, NULL, &begins, &e) < 0)
+		begins = NULL;
+	json_add_str(d, "reason", why->text);
+	json_add_str(d, "begins", begins ? begins : "");
+	free(begins);
+	if (job_post(c, j, j->r.status == JOB_RECOVERING ? EV_REQUEUED : EV_CHANGED, d) == 0)
+		wait_for_choice(c, j, why);
+}
+
 /* 1: a rollback goes where its plan says, so the plan's sentence says all. */
 static int is_as_planned(const struct cjob *j, const char *begins)
 {
@@ -563,6 +579,8 @@ static void requeue_job(struct core *c, struct cjob *j, const struct job_spec *s
 			open = a->places[i].node;
 	json_add_str(d, "reason", reason.at);
 	replaces = !open && !lost && (rec_keeps_nodes(&j->r) || replace_kept(a));
+	if (begins && !lost && asked && strncmp(asked, "step:", 5) == 0)
+		cJSON_AddTrueToObject(d, "begins_asked");
 	if (begins)
 		json_add_str(d, "begins", begins);
 	else if (replaces && asked && strcmp(asked, "start") == 0) /* a new hearthd settles it again */

@@ -60,6 +60,8 @@ void recover_loaded(struct core *c, struct cjob *j);
 /* Asks for nodes for a job whose back-off is over, or whose owner wants no back-off; queues a job that waited
  * too long for nodes. */
 void recover_review(struct core *c, struct cjob *j);
+/* Holds a job whose nodes cannot begin with the step that its owner asked for. */
+void recover_hold_asked(struct core *c, struct cjob *j, const struct err *why);
 /* At load: notes the nodes that the attempt's plan avoids. */
 void recover_learn(struct cjob *j, const struct attempt_rec *a);
 /* Milliseconds between TERM and KILL for the ranks of an attempt that ends. */

@@ -619,6 +619,7 @@ int begins_resolve(struct core *c, struct cjob *j, const struct job_spec *spec, 
 	const struct ckpt *named, *k, *awaited;
 	uint32_t attempt;
 	int64_t step;
+	TEXT(why);
 
 	if (begins_parse(j->r.begins, &attempt, &step) < 0)
 		return resolve_resume(c, spec, on, out, e);
@@ -627,6 +628,10 @@ int begins_resolve(struct core *c, struct cjob *j, const struct job_spec *spec, 
 	if (awaited)
 		return err_set(e, ERR_CONFLICT, "the checkpoint of step %" PRId64 " is still being copied",
 		               awaited->step);
+	if (j->r.begins_asked && named && !ckpt_fits(&j->r, named, on, &why)) {
+		err_set(e, ERR_CONFLICT, "the checkpoint of step %" PRId64 " cannot be used: %.800s", step, why.at);
+		return 1;
+	}
 	k = choose_from(c, j, named, on);
 	if (k) {
 		give_checkpoint(&j->r, k, on, k->attempt, out);

@@ -22,7 +22,8 @@ int begins_check(struct core *c, struct cjob *j, const char *asked, const struct
 /* Adds words such as "goes on from step 6 of attempt 1". */
 void begins_say(struct core *c, const struct cjob *j, const char *begins, struct text *out);
 /* Finds what an attempt on these nodes begins with: what job_rec.begins says, or an older candidate where
- * that one cannot be used any more; an event names each that is passed over. */
+ * that one cannot be used any more; an event names each that is passed over. A step that a user asked for has
+ * none in its place: returns 1, and why it cannot be used. */
 int begins_resolve(struct core *c, struct cjob *j, const struct job_spec *spec, const struct ckpt_nodes *on,
                    struct beginning *out, struct err *e);
 /* The same for an attempt that has begun already, from its record. */

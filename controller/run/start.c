@@ -128,6 +128,13 @@ static void cannot_start(struct core *c, struct cjob *j, const struct err *e)
 	job_post(c, j, EV_ENDED, d);
 }
 
+static void start_not_as_asked(struct core *c, struct cjob *j, const struct err *e)
+{
+	alloc_unqueue(c, j);
+	active_free(c, j);
+	recover_hold_asked(c, j, e);
+}
+
 /* What is missing may be among what its nodes still upload. The job holds what its record keeps until then,
  * and asks for the rest again. */
 static void start_later(struct core *c, struct cjob *j, const struct sched_decision *dec, const struct err *e)
@@ -218,14 +225,18 @@ void start_attempt(struct core *c, struct cjob *j, const struct sched_decision *
 	struct active *a;
 	struct err e;
 	cJSON *d;
+	int rc;
 	TEXT(where);
 
 	a = j->act = active_new(c, j, &e);
-	if (!a || resolve_refs(c, a->spec, &a->inputs, &e) < 0 || find_beginning(c, j, dec, &e) < 0) {
+	rc = !a || resolve_refs(c, a->spec, &a->inputs, &e) < 0 ? -1 : find_beginning(c, j, dec, &e);
+	if (rc) {
 		if (j->collect)
 			start_later(c, j, dec, &e);
-		else
+		else if (rc < 0)
 			cannot_start(c, j, &e);
+		else
+			start_not_as_asked(c, j, &e);
 		return;
 	}
 	random_text(c, token, 32);

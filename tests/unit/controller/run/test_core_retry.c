@@ -269,8 +269,34 @@ static void test_retry_refused(void)
 	world_end_well(w);
 }
 
+/* A step that a user asked for, and that the nodes of the next attempt cannot get, holds the job. */
+static void test_asked(void)
+{
+	uint64_t id;
+	struct world *w = ck_make(17, &id);
+
+	ck_verified(w, id, "a", 1, 1, 5, "file:///s/5");
+	ck_report(w, id, "a", &(struct ck_part){.attempt = 1, .seq = 2, .step = 10, .state = CKPT_COPYING});
+	ck_requeue(w, id, 1, "{\"from_step\": 10}");
+	is_str(world_status(w, id), "held", "b cannot get the step that was asked for");
+	is_str(world_reason(w, id),
+	       "the checkpoint of step 10 cannot be used: only node a has its copy; jobctl requeue 1 --from STEP "
+	       "takes another",
+	       "which the reason says");
+	is_int(world_count(w, "a", WM_PREPARE), 0, "nothing begins");
+	world_restart(w);
+	world_agent_up(w, "a", 1, 4);
+	world_agent_up(w, "b", 1, 4);
+	is_str(world_status(w, id), "held", "also for a new hearthd");
+	world_forget(w);
+	world_request(w, REQ_RELEASE, id, NULL, "{}");
+	ck_begins(w, "a", "5 step-5 1.1 file:///s/5", "a release goes on like a plain requeue");
+	world_end_well(w);
+}
+
 int main(void)
 {
+	test_asked();
 	test_retry();
 	test_retry_line();
 	test_stopped_line();
