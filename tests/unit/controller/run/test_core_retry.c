@@ -294,9 +294,44 @@ static void test_asked(void)
 	world_end_well(w);
 }
 
+/* The same while the job waits after a failure, and keeps its nodes. */
+static void test_asked_between(void)
+{
+	static const char *const nodes[] = {"a", "b"};
+	uint64_t id;
+	struct world *w = ck_make(18, &id);
+
+	ck_verified(w, id, "a", 1, 1, 5, "file:///s/5");
+	ck_report(w, id, "a", &(struct ck_part){.attempt = 1, .seq = 2, .step = 10, .state = CKPT_COPYING});
+	for (uint32_t attempt = 1; attempt <= 2; attempt++) {
+		for (uint32_t i = 0; i < 2; i++)
+			world_rank(w, nodes[i], id, attempt, i, PS_EXITED, i ? 0 : 3, i ? 9 : 0, "it broke\n");
+		for (uint32_t i = 0; i < 2; i++)
+			world_launch(w, nodes[i], id, attempt, LAUNCH_ENDED, 0, NULL);
+		for (uint32_t i = 0; i < 2; i++)
+			world_launch(w, nodes[i], id, attempt, LAUNCH_CLEANED, 0, NULL);
+		if (attempt == 1)
+			ck_start(w, id, 2);
+	}
+	is_str(world_status(w, id), "recovering", "the second failure has a back-off");
+	world_request(w, REQ_REQUEUE, id, NULL, "{\"from_step\": 10}");
+	is_str(world_status(w, id), "held", "a step that b cannot get is asked for: the job is held");
+	like(world_reason(w, id), "only node a has its copy", "for the reason");
+	for (int i = 0; i < 60; i++) {
+		world_beat(w, "a");
+		world_beat(w, "b");
+		world_advance(w, 1000000);
+	}
+	is_str(world_status(w, id), "held", "and stays held when the back-off would be over");
+	world_request(w, REQ_RELEASE, id, NULL, "{}");
+	is_str(world_status(w, id), "starting", "until it is released");
+	world_end_well(w);
+}
+
 int main(void)
 {
 	test_asked();
+	test_asked_between();
 	test_retry();
 	test_retry_line();
 	test_stopped_line();
