@@ -179,6 +179,11 @@ static int io_checkpoint_steps(const char *digest, struct steps *out, void *arg,
 	return rc;
 }
 
+static int io_stored(const char *digest, void *arg)
+{
+	return blobstore_is_fresh(((struct controller *)arg)->blobs, digest);
+}
+
 static void io_metrics_ack(const char *node, uint64_t job, uint32_t attempt, uint64_t seq, void *arg)
 {
 	struct controller *c = arg;
@@ -485,6 +490,7 @@ static int make_core(struct controller *c, struct err *e)
 	    .remove_data = io_remove_data,
 	    .artifact = io_artifact,
 	    .code_kept = io_code_kept,
+	    .stored = io_stored,
 	    .left = io_left,
 	    .checkpoint_steps = io_checkpoint_steps,
 	    .metrics_ack = io_metrics_ack,

@@ -70,6 +70,18 @@ int keep_index_drop(struct keep_index *x, uint64_t seq, const char *copy)
 	return 1;
 }
 
+struct keep_entry *keep_index_again(struct keep_index *x, uint64_t seq)
+{
+	struct keep_entry *en = keep_index_find(x, seq);
+
+	if (!en || en->state != CKPT_VERIFIED || strcmp(en->uri, CKPT_URI_STORE) != 0)
+		return NULL;
+	en->state = CKPT_COPYING;
+	free(en->uri);
+	en->uri = xstrdup("");
+	return en;
+}
+
 int keep_index_removed(struct keep_index *x, uint64_t seq)
 {
 	for (size_t i = 0; i < x->n_removing; i++) {

@@ -56,6 +56,8 @@ int keep_entry_newer(const struct keep_entry *a, const struct keep_entry *b);
 /* Moves an entry to those that are being removed; of KEEP_REMOVALS the oldest is forgotten. 0: none has that
  * number. copy: NULL none. */
 int keep_index_drop(struct keep_index *x, uint64_t seq, const char *copy);
+/* Its copy in hearthd's store does not count. NULL: none of that number has one. */
+struct keep_entry *keep_index_again(struct keep_index *x, uint64_t seq);
 int keep_index_removed(struct keep_index *x, uint64_t seq); /* it is done. 0: none was being removed */
 /* Copies the newest of m into the index. */
 void keep_index_set_steps(struct keep_index *x, const struct keep_moment *m);

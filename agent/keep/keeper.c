@@ -540,6 +540,31 @@ struct keeper *keeper_find(const struct agent_env *env, const char *launch)
 	return k;
 }
 
+/* An ended launch, which no keeper has. */
+static void forget_copy(const struct agent_env *env, const char *launch, uint64_t seq)
+{
+	cleanup_free char *dir = held_dir(env, launch);
+	struct keep_index x = {0};
+	struct err e = {0};
+
+	if (keep_index_load(&x, dir, &e) < 0 || (keep_index_again(&x, seq) && keep_index_save(&x, dir, &e) < 0))
+		log_warn("event=keeper_not_saved launch=%s reason=\"%s\"", launch, e.text);
+	keep_index_fini(&x);
+}
+
+void keeper_copy_again(struct agent_env *env, const char *launch, uint64_t seq, const char *why)
+{
+	struct keeper *k = keeper_find(env, launch);
+	struct keep_entry *en = k ? keep_index_again(&k->index, seq) : NULL;
+
+	if (!k)
+		forget_copy(env, launch, seq);
+	if (!en)
+		return;
+	copy_failed(k, en, why);
+	save_index(k);
+}
+
 void keeper_set_epoch(struct keeper *k, uint64_t epoch)
 {
 	k->p.epoch = epoch;

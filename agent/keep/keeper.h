@@ -63,6 +63,9 @@ void keeper_end(struct keeper *k);
 void keeper_stop(struct keeper *k); /* nothing more is copied or reported */
 /* hearthd needs that one no longer: it goes, and so does a copy (its path; NULL none). 0: it is not held. */
 int keeper_forget(struct keeper *k, uint64_t seq, const char *copy);
+/* hearthd does not count its copy in the store: it is copied again later, if a keeper has the launch. Else
+ * its index says so. */
+void keeper_copy_again(struct agent_env *env, const char *launch, uint64_t seq, const char *why);
 void keeper_removed(struct keeper *k, uint64_t seq);                         /* its files are gone */
 struct keeper *keeper_find(const struct agent_env *env, const char *launch); /* "17.2"; NULL none */
 int keeper_ended_well(const struct keeper *k); /* all ranks that ended did so with 0 */

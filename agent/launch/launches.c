@@ -232,6 +232,8 @@ static struct head head_of(uint16_t type, const void *msg)
 		return HEAD((const struct wm_note *)msg);
 	case WM_CHECKPOINT_KEEP:
 		return HEAD((const struct wm_checkpoint_keep *)msg);
+	case WM_CHECKPOINT_AGAIN:
+		return HEAD((const struct wm_checkpoint_again *)msg);
 	default:
 		return (struct head){0};
 	}
@@ -324,6 +326,13 @@ static void drop_held(struct launches *t, const struct wm_checkpoint_keep *m)
 	}
 }
 
+static void copy_again(const struct launches *t, const struct wm_checkpoint_again *m)
+{
+	cleanup_free char *key = xasprintf("%" PRIu64 ".%u", m->job, m->attempt);
+
+	keeper_copy_again(t->host->env, key, m->seq, m->text);
+}
+
 void launches_order(struct launches *t, uint16_t type, void *msg)
 {
 	struct head h = head_of(type, msg);
@@ -356,8 +365,11 @@ void launches_order(struct launches *t, uint16_t type, void *msg)
 		wire_free(type, msg);
 		return;
 	}
-	if (type == WM_CHECKPOINT_KEEP) {
-		drop_held(t, msg);
+	if (type == WM_CHECKPOINT_KEEP || type == WM_CHECKPOINT_AGAIN) {
+		if (type == WM_CHECKPOINT_KEEP)
+			drop_held(t, msg);
+		else
+			copy_again(t, msg);
 		wire_free(type, msg);
 		return;
 	}

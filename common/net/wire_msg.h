@@ -184,6 +184,9 @@ enum reason_class { REASON_CLASSES(S) N_REASON_CLASS };
  * the node, CKPT_URI_STORE: hearthd removes that one. */
 #define WM_CHECKPOINT_KEEP_F(F) F(U64, job) F(U32, attempt) F(U64, epoch) F(U32V, attempts) F(U64V, seqs) F(STRV, names) F(STRV, uris)
 
+/* A copy that a CHECKPOINT_REPORT said is in hearthd's store does not count: the agent has to copy it once more. text: why. */
+#define WM_CHECKPOINT_AGAIN_F(F) F(U64, job) F(U32, attempt) F(U64, epoch) F(U64, seq) F(STR, text)
+
 /* An administrator's rules for lines of logs, as text (docs/spec/13-failures.md); "" none. After each connection and each change. */
 #define WM_FAILURE_PATTERNS_F(F) F(STR, text)
 
@@ -289,6 +292,7 @@ enum reason_class { REASON_CLASSES(S) N_REASON_CLASS };
 	M(53, NODE_ASK, node_ask, WIRE_FROM_CTL, WIRE_CONTROL, 3)                          \
 	M(54, PREFETCH, prefetch, WIRE_FROM_CTL, WIRE_CONTROL, 3)                          \
 	M(55, POOLS, pools, WIRE_FROM_CTL, WIRE_CONTROL, 3)                                \
+	M(56, CHECKPOINT_AGAIN, checkpoint_again, WIRE_FROM_CTL, WIRE_CONTROL, 3)          \
 	M(64, LOG_DATA, log_data, WIRE_FROM_AGENT, WIRE_BULK, 2)                           \
 	M(65, METRICS, metrics, WIRE_FROM_AGENT, WIRE_BULK, 2)                             \
 	M(66, BLOB_GET, blob_get, WIRE_FROM_AGENT, WIRE_BULK, 2)                           \

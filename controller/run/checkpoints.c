@@ -119,11 +119,31 @@ static int may_add(struct core *c, struct cjob *j, const struct wm_checkpoint_re
 	return files <= CKPT_STEP_FILES;
 }
 
-/* Returns 0 when the copy in hearthd's store does not count: the job has too much there. */
-static int fits_quota(struct core *c, struct cjob *j, const struct wm_checkpoint_report *m, const char *node)
+/* Returns why the copy in hearthd's store does not count; NULL: it does. Nothing names its blobs until it
+ * counts: one that was reported late may be collected already. */
+static const char *what_lacks(struct core *c, struct cjob *j, const struct wm_checkpoint_report *m,
+                              const char *node)
 {
-	return strcmp(m->uri, CKPT_URI_STORE) != 0 || m->state > CKPT_VERIFIED ||
-	       quota_checkpoint(c, j, m->size_bytes, node) == 0;
+	if (strcmp(m->uri, CKPT_URI_STORE) != 0 || m->state > CKPT_VERIFIED)
+		return NULL;
+	if (quota_checkpoint(c, j, m->size_bytes, node) < 0)
+		return "hearthd's store has no room for it within the quota of its job or owner; set checkpoint.uri";
+	if (m->state == CKPT_VERIFIED && c->io.stored && !c->io.stored(m->digest, c->io.arg))
+		return "hearthd's store lacks it by now; it is copied once more";
+	return NULL;
+}
+
+/* Else the agent goes on to believe that there is a copy. */
+static void copy_again(struct core *c, const struct cnode *n, const struct wm_checkpoint_report *m,
+                       const char *why)
+{
+	struct wm_checkpoint_again out = {.job = m->job,
+	                                  .attempt = m->attempt,
+	                                  .epoch = m->epoch,
+	                                  .seq = m->seq,
+	                                  .text = (char *)(uintptr_t)why};
+
+	hold_send(c, n, WM_CHECKPOINT_AGAIN, &out);
 }
 
 static void add_loss(const struct active *a, int64_t step, cJSON *d)
@@ -234,6 +254,7 @@ static void lose_part(struct core *c, const struct cnode *n, const struct wm_che
 
 void on_checkpoint(struct core *c, struct cnode *n, uint64_t id, const struct wm_checkpoint_report *m)
 {
+	const char *lacks;
 	struct place_rec *p;
 	struct cjob *j;
 	uint32_t number;
@@ -257,7 +278,12 @@ void on_checkpoint(struct core *c, struct cnode *n, uint64_t id, const struct wm
 		leave_out(c, n, m);
 		return;
 	}
-	post_part(c, j, n, p, number ? number : ckpt_next_number(&j->r), m, fits_quota(c, j, m, n->name));
+	lacks = what_lacks(c, j, m, n->name);
+	if (lacks)
+		copy_again(c, n, m, lacks);
+	if (lacks && number && is_held_alone(ckpt_find(&j->r, number), n->name, m))
+		return;
+	post_part(c, j, n, p, number ? number : ckpt_next_number(&j->r), m, !lacks);
 	checkpoint_retain(c, j, 0);
 	job_touch(c, j);
 }

@@ -44,6 +44,9 @@ struct core_io {
 	/* Checks that the source of an earlier job is still stored. ERR_NOT_FOUND says what removed it. NULL: not
 	 * checked. */
 	int (*code_kept)(uint64_t job, void *arg, struct err *e);
+	/* 1: the tree of that digest is in the store, and stays there for a while without being named. NULL: not
+	 * checked. */
+	int (*stored)(const char *digest, void *arg);
 	/* The points of that batch are durable. */
 	void (*metrics_ack)(const char *node, uint64_t job, uint32_t attempt, uint64_t seq, void *arg);
 	/* A job's row as last committed, of jobs that have ended and of specifications that are not kept in

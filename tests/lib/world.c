@@ -144,6 +144,12 @@ static int io_checkpoints(uint64_t job, const struct store_checkpoints *to, void
 	return store_checkpoints(((struct world *)arg)->reader, job, to, e);
 }
 
+static int io_stored(const char *digest, void *arg)
+{
+	(void)digest;
+	return !((struct world *)arg)->store_lacks;
+}
+
 static int io_job_row(uint64_t job, struct job_row *out, void *arg, struct err *e)
 {
 	return store_job_get(((struct world *)arg)->reader, job, out, e);
@@ -187,6 +193,7 @@ static void make_core(struct world *w)
 	                     .left = io_left,
 	                     .checkpoint_steps = io_steps,
 	                     .code_kept = io_code_kept,
+	                     .stored = io_stored,
 	                     .job_row = io_job_row,
 	                     .checkpoints = io_checkpoints,
 	                     .fingerprint = io_print,

@@ -32,6 +32,7 @@ struct world {
 	struct loop *loop;
 	struct store *store;
 	struct store_reader *reader;
+	int store_lacks; /* 1: blobs of checkpoints that are reported */
 	struct core *core;
 	char *dir, *path;
 	uint64_t rng;

@@ -21,7 +21,6 @@
 #include "common/base/xalloc.h"
 #include "controller/files/blobs/blobstore_int.h"
 
-#define MIN_AGE_S    3600
 #define UPLOAD_AGE_S 86400
 
 struct run {
@@ -213,7 +212,8 @@ static int sweep_all(struct run *r, uint64_t now_us)
 int blobstore_gc(struct blobstore *b, struct blobstore_gc *gc, struct err *e)
 {
 	struct run r = {.b = b, .gc = gc};
-	uint64_t now_us = clock_real_us(b->clock), age_us = (gc->min_age_s ? gc->min_age_s : MIN_AGE_S) * 1000000;
+	uint64_t now_us = clock_real_us(b->clock),
+	         age_us = (gc->min_age_s ? gc->min_age_s : BLOB_MIN_AGE_S) * 1000000;
 	int rc;
 
 	gc->kept = gc->removed = gc->removed_bytes = gc->references_removed = gc->uploads_removed =

@@ -252,6 +252,16 @@ int blobstore_has(struct blobstore *b, const char *owner, const char *digest)
 	return hash_is_hex(digest) && has_ref(b, owner, digest) && blob_has(b->blobs, digest);
 }
 
+int blobstore_is_fresh(struct blobstore *b, const char *digest)
+{
+	uint64_t now_s = clock_real_us(b->clock) / 1000000;
+	char path[BLOB_PATH_MAX];
+	struct stat st;
+
+	return blob_path(b->blobs, digest, path, sizeof(path)) == 0 && stat(path, &st) == 0 &&
+	       (uint64_t)st.st_mtime + BLOB_MIN_AGE_S / 2 >= now_s;
+}
+
 int blobstore_missing(struct blobstore *b, const char *owner, const char *const *v, size_t n,
                       uint8_t *missing, struct err *e)
 {

@@ -52,6 +52,9 @@ int blobstore_present(struct blobstore *b, const char *owner, const char *digest
                       int *complete, struct err *e);
 
 int blobstore_has(struct blobstore *b, const char *owner, const char *digest);
+/* 1: the blob was put or asked for so recently that garbage collection leaves it, and what was asked for
+ * with it, for half of min_age_s at least. One stat: also for a thread that must not block. */
+int blobstore_is_fresh(struct blobstore *b, const char *digest);
 /* missing[i] = 1 for those of v that owner must upload. The others are kept from garbage collection for a
  * while. */
 int blobstore_missing(struct blobstore *b, const char *owner, const char *const *v, size_t n,

@@ -6,7 +6,8 @@
 
 #include "controller/files/blobs/blobstore.h"
 
-#define BLOB_PATH_MAX 4096
+#define BLOB_PATH_MAX  4096
+#define BLOB_MIN_AGE_S 3600 /* of what garbage collection removes */
 
 struct blobstore {
 	char *blobs, *owners, *uploads, *lock;

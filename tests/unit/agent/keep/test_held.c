@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "agent/keep/keep_index.h"
+#include "agent/keep/keeper.h"
 #include "common/base/clock.h"
 #include "common/net/wire_msg.h"
 #include "common/os/fsutil.h"
@@ -165,6 +166,71 @@ static void sweep(struct agent *a, struct trash *trash, unsigned asks)
 	held_sweep_destroy(s);
 }
 
+static void name_stored(const char *launch)
+{
+	cleanup_free char *dir = dir_of(launch);
+	struct keep_index x = {0};
+	struct err e;
+
+	if (keep_index_load(&x, dir, &e) < 0)
+		tap_bail("%s", e.text);
+	free(x.v[0].uri);
+	x.v[0].uri = xstrdup(CKPT_URI_STORE);
+	if (keep_index_save(&x, dir, &e) < 0)
+		tap_bail("%s", e.text);
+	keep_index_fini(&x);
+}
+
+static void no_words(const char *key, const char *text, void *arg)
+{
+	(void)key;
+	(void)arg;
+	xappendf(&gone, " [%s]", text);
+}
+
+/* hearthd refuses a copy in its store: the agent does not believe in it any more. */
+static void test_refused(struct agent *a)
+{
+	const struct launch_user user = {.uid = getuid(), .gid = getgid()};
+	const struct keeper_params p = {.env = &a->env,
+	                                .link = a->host.link,
+	                                .outbox = outbox,
+	                                .removals = removals,
+	                                .job = 40,
+	                                .attempt = 1,
+	                                .epoch = 1,
+	                                .key = "40.1",
+	                                .ml = tap_tmpdir(),
+	                                .user = &user,
+	                                .warn = no_words};
+	struct trash *trash = trash_create(&a->env);
+	struct keeper *k;
+
+	add_held("40.1", 1, CKPT_VERIFIED, 100);
+	name_stored("40.1");
+	free(gone);
+	gone = xstrdup("");
+	k = keeper_create(&p);
+	is_str(gone, "40.1/1 at-1 2", "the next agent reports the copy");
+	keeper_copy_again(&a->env, "40.1", 1, "no room");
+	ok(strstr(gone, "no copy outside of this node: no room") != NULL, "its owner reads that it has none");
+	ok(!keeper_all_copied(k), "it is not copied");
+	keeper_destroy(k);
+	free(gone);
+	gone = xstrdup("");
+	k = keeper_create(&p);
+	is_str(gone, "40.1/1 at-1 1", "the next agent knows it, too");
+	keeper_destroy(k);
+	add_held("41.1", 1, CKPT_VERIFIED, 100);
+	name_stored("41.1");
+	keeper_copy_again(&a->env, "41.1", 1, "no room");
+	a->env.cfg.held_limit = 50;
+	sweep(a, trash, 1);
+	like(gone, "41.1/1 at-1 4", "of an ended launch: hearthd hears when it goes");
+	a->env.cfg.held_limit = 1000;
+	trash_destroy(trash);
+}
+
 /* Ended launches hold more than the limit. */
 static void test_sweep(struct agent *a)
 {
@@ -264,6 +330,7 @@ int main(void)
 	ok(is_gone(a, place), "a held one goes alone, too");
 	turn(a, 100);
 	test_sweep(a);
+	test_refused(a);
 	test_again(a);
 	removals_destroy(removals);
 	outbox_destroy(outbox);

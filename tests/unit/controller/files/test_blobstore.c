@@ -305,7 +305,9 @@ static void test_gc(void)
 	is_int(blobstore_gc(bs, &gc, &e), 0, "blobstore_gc");
 	ok(gc.removed == 0 && gc.kept == 5 && gc.manifests_missing == 1, "nothing is old enough (kept %llu)",
 	   (unsigned long long)gc.kept);
+	ok(blobstore_is_fresh(bs, plain) && !blobstore_is_fresh(bs, lost), "what was put just now is fresh");
 	clock_fake_advance(&clock_, 2 * HOUR_US);
+	ok(!blobstore_is_fresh(bs, plain), "what garbage collection may take is not");
 	put_whole("alice", "young", young);
 	gc.keep_since_us = clock_real_us(&clock_) - 3 * HOUR_US;
 	is_int(blobstore_gc(bs, &gc, &e), 0, "with an upload that goes on for three hours");
@@ -325,6 +327,7 @@ static void test_gc(void)
 	const char *list[1] = {plain};
 	uint8_t missing[1];
 	blobstore_missing(bs, "alice", list, 1, missing, &e);
+	ok(blobstore_is_fresh(bs, plain), "being asked for makes it fresh");
 	is_int(blobstore_gc(bs, &gc, &e), 0, "without roots");
 	ok(gc.removed == 3 && blobstore_has(bs, "alice", plain), "what was promised a moment ago stays (%llu)",
 	   (unsigned long long)gc.removed);

@@ -238,6 +238,67 @@ static void test_checkpoints(void)
 	world_end_well(w);
 }
 
+/* What the node gets: "1.20 TEXT", of an attempt and its checkpoint. */
+static const char *copies_again(struct world *w)
+{
+	struct sent *s = world_sent(w, "a", WM_CHECKPOINT_AGAIN);
+	const struct wm_checkpoint_again *m = s ? s->msg : NULL;
+	static char text[400];
+
+	snprintf(text, sizeof(text), "nothing");
+	if (m)
+		snprintf(text, sizeof(text), "%u.%llu %s", m->attempt, (unsigned long long)m->seq, m->text);
+	sent_free(s);
+	return text;
+}
+
+static uint32_t count_parts(struct world *w, uint64_t job)
+{
+	const struct ckpt_list *l = job_find(w->core, job)->r.ckpts;
+
+	return l ? l->v[l->n - 1].n_parts : 0;
+}
+
+/* A copy in the store counts when it is there and has room, else the agent copies it once more: or it would
+ * believe in a copy that is collected. */
+static void test_refused(void)
+{
+	struct world *w = world_create(5);
+	uint64_t first, second;
+
+	w->on_event = on_event;
+	n_events = 0;
+	world_agent_up(w, "a", 4, 8);
+	w->core->cfg.quota = (struct quota_limits){.artifact_job = 1000, .artifact_user = 1000};
+	first = world_submit(w, ONE);
+	second = world_submit(w, ONE);
+	world_begin(w, first);
+	world_begin(w, second);
+	saves(w, first, 1, 10, 900);
+	is_str(copies_again(w), "nothing", "one that counts");
+	saves(w, second, 1, 10, 700);
+	like(copies_again(w), "1.10 hearthd's store has no room for it",
+	     "the agent of one above the quota copies it again");
+	n_events = 0;
+	saves(w, second, 1, 10, 700);
+	like(copies_again(w), "1.10 hearthd's store has no room for it", "and once more");
+	is_int(n_events, 0, "no event says the same again");
+	w->store_lacks = 1;
+	w->core->cfg.quota.artifact_user = 5000;
+	saves(w, second, 1, 10, 700);
+	is_str(newest(w, second), "copying", "there is room now, but the blob was collected meanwhile");
+	like(copies_again(w), "1.10 hearthd's store lacks", "the agent copies it again");
+	w->store_lacks = 0;
+	saves(w, second, 1, 10, 700);
+	is_str(newest(w, second), "verified", "what is there counts");
+	is_int(count_parts(w, second), 1, "as the same part");
+	w->store_lacks = 1;
+	saves(w, second, 1, 10, 700);
+	is_str(copies_again(w), "nothing", "what has counted once is not asked for");
+	is_str(newest(w, second), "verified", "and stays");
+	world_end_well(w);
+}
+
 static void test_logs(void)
 {
 	struct world *w = world_create(3);
@@ -262,6 +323,7 @@ int main(void)
 	test_series();
 	test_artifacts();
 	test_checkpoints();
+	test_refused();
 	test_logs();
 	return tap_done();
 }
