@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/base/json.h"
+#include "common/base/secret.h"
 #include "common/base/xalloc.h"
 
 cJSON *pool_environment(const struct job_spec *s, const char *source, const struct strv *inputs)
@@ -18,10 +19,11 @@ cJSON *pool_environment(const struct job_spec *s, const char *source, const stru
 	for (size_t i = 0; i < s->n_inputs; i++) {
 		const struct spec_input *in = &s->inputs[i];
 		const char *resolved = inputs && i < inputs->n && *inputs->v[i] ? inputs->v[i] : in->uri;
+		cleanup_free char *shown = secret_text(resolved); /* all users see it */
 		cJSON *one = cJSON_CreateObject();
 
 		json_add_str(one, "name", in->name);
-		json_add_str(one, "digest", in->sha256 ? in->sha256 : resolved);
+		json_add_str(one, "digest", in->sha256 ? in->sha256 : shown);
 		cJSON_AddItemToArray(list, one);
 	}
 	return o;
