@@ -392,6 +392,7 @@ static void resume_active(struct core *c, struct cjob *j)
 	    begins_again(c, j, j->act->spec, &j->act->begin, &e) < 0)
 		log_warn("event=reference_gone job=%" PRIu64 " text=\"%s\"", j->r.id, e.text);
 	j->act->rt = xcalloc(a->n_places, sizeof(*j->act->rt));
+	pool_note_used(j);
 	for (uint32_t i = 0; i < a->n_places; i++) {
 		struct cnode *n = node_by_id(c, a->places[i].node_id);
 

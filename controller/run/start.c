@@ -259,7 +259,6 @@ void start_attempt(struct core *c, struct cjob *j, const struct sched_decision *
 		return;
 	}
 	sched_job_started(c->sched, j->r.id);
-	pools_taken(c, j);
 	j->goes_first = 0;
 	j->waited_us = 0;
 	cost_begins(c, j, 0);
@@ -272,6 +271,8 @@ void start_attempt(struct core *c, struct cjob *j, const struct sched_decision *
 		a->rt[i].progress_us = now_boot(c);
 		node_job_add(node_by_id(c, j->r.att->places[i].node_id), j);
 	}
+	pool_note_used(j);
+	pools_taken(c, j);
 	port_mark(c, j->r.att->master_port, 1);
 	token_job_make(c, j);
 	log_info("event=placed job=%" PRIu64 " attempt=%u nodes=%u main=%s", j->r.id, j->r.att->number,
@@ -411,7 +412,7 @@ static void send_prepare(struct core *c, struct cjob *j, uint32_t place)
 	    .resume_step = a->resumed_from_step,
 	    .grace_ms = act->grace_ms,
 	    .prepare_timeout_ms = c->cfg.prepare_timeout_s * 1000,
-	    .pool = pool_used_on(a, p->node),
+	    .pool = place_rt(j, p)->warm,
 	    .pool_keep = act->spec->keep_alive_s > 0,
 	};
 

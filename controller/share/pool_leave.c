@@ -11,6 +11,7 @@
 #include "controller/share/alloc.h"
 #include "controller/state/core_state.h"
 #include "controller/state/jobs.h"
+#include "controller/state/node_table.h"
 
 /* 1: the memory limit that the attempt passed is its own. */
 static int is_own_limit(const struct cjob *j)
@@ -72,20 +73,31 @@ static int leaves_pool(const struct cjob *j)
 
 void pool_release(struct core *c, struct cjob *j, const struct place_rec *p)
 {
+	struct place_rt *rt = place_rt(j, p);
+	uint64_t warm = rt->warm;
+	const struct pool_rec *pool;
+	const struct cnode *n;
+
 	alloc_release(c, j, p->node_id);
-	if (leaves_pool(j) && !place_rt(j, p)->pool_bad)
-		pool_leave(c, j, p);
+	rt->warm = 0;
+	if (leaves_pool(j) && !rt->pool_bad && pool_leave(c, j, p))
+		return;
+	pool = cluster_pool(&c->records, warm);
+	n = warm && !(pool && pool_part_on(pool, p->node_id)) ? node_by_id(c, p->node_id) : NULL;
+	if (n) /* the part that it took out of a pool is no longer in use */
+		pools_send(c, n);
 }
 
-uint64_t pool_used_on(const struct attempt_rec *a, const char *node)
+void pool_note_used(const struct cjob *j)
 {
+	const struct attempt_rec *a = j->r.att;
 	cJSON *pool = a->pool ? cJSON_Parse(a->pool) : NULL;
-	uint64_t id = 0;
 	const cJSON *v;
 
 	cJSON_ArrayForEach (v, cJSON_GetObjectItemCaseSensitive(pool, "nodes"))
-		if (cJSON_IsString(v) && strcmp(v->valuestring, node) == 0)
-			id = json_whole(pool, "id", 0);
+		for (uint32_t i = 0; i < a->n_places; i++)
+			if (cJSON_IsString(v) && strcmp(v->valuestring, a->places[i].node) == 0 &&
+			    a->places[i].state < PLACE_CLEANED)
+				j->act->rt[i].warm = json_whole(pool, "id", 0);
 	cJSON_Delete(pool);
-	return id;
 }

@@ -117,21 +117,44 @@ void pool_feed(struct core *c, struct pool_rec *p)
 
 /* ---- the agents -------------------------------------------------------------------------------------- */
 
+static void add_to_list(struct wm_pools *m, uint64_t pool, uint64_t job, uint64_t until_us)
+{
+	for (uint32_t i = 0; i < m->pools.n; i++)
+		if (m->pools.v[i] == pool)
+			return;
+	if (m->pools.n >= POOLS_MAX)
+		return;
+	wire_u64v_add(&m->pools, pool);
+	wire_u64v_add(&m->jobs, job);
+	wire_u64v_add(&m->until_us, until_us);
+}
+
+/* Adds the pools whose parts jobs took out: the folders stay until these jobs leave something, or end. */
+static void add_taken(struct wm_pools *m, const struct cnode *n)
+{
+	for (uint32_t i = 0; i < n->n_jobs; i++) {
+		const struct cjob *j = n->jobs[i];
+		const struct place_rec *p = j->act && j->act->rt ? rec_place_of(j->r.att, n->r.id) : NULL;
+
+		if (p && place_rt(j, p)->warm)
+			add_to_list(m, place_rt(j, p)->warm, j->r.id, 0);
+	}
+}
+
 void pools_send(struct core *c, const struct cnode *n)
 {
 	struct wm_pools m = {0};
 
 	if (!n->connected || !n->synced || !wire_speaks(n->version, WM_POOLS))
 		return;
-	for (const struct pool_rec *p = pool_first(c); p && m.pools.n < POOLS_MAX; p = pool_next(p)) {
+	for (const struct pool_rec *p = pool_first(c); p; p = pool_next(p)) {
 		const struct pool_part *part = pool_part_on(p, n->r.id);
 
-		if (!part)
-			continue;
-		wire_u64v_add(&m.pools, p->id);
-		wire_u64v_add(&m.jobs, part->used_by ? part->used_by : p->last_job);
-		wire_u64v_add(&m.until_us, part->used_by ? 0 : p->expires_us);
+		if (part)
+			add_to_list(&m, p->id, part->used_by ? part->used_by : p->last_job,
+			            part->used_by ? 0 : p->expires_us);
 	}
+	add_taken(&m, n);
 	hold_send(c, n, WM_POOLS, &m);
 	wire_fini(WM_POOLS, &m);
 }
@@ -245,19 +268,19 @@ static int node_stays(const struct core *c, uint64_t node_id)
 	return n && n->r.state == NODE_UP && !n->r.drain;
 }
 
-void pool_leave(struct core *c, struct cjob *j, const struct place_rec *p)
+int pool_leave(struct core *c, struct cjob *j, const struct place_rec *p)
 {
 	struct pool_rec *pool = j->pool ? cluster_pool(&c->records, j->pool) : NULL;
 	char account[ACCOUNT_PATH];
 	cJSON *d;
 
 	if (!pool_keep_alive(c, j->act->spec) || !node_stays(c, p->node_id))
-		return;
+		return 0;
 	if (j->pool && (!pool || pool->ended_us)) /* it ended meanwhile: there is no second one */
-		return;
+		return 0;
 	account_path(account, sizeof(account), j->r.queue, j->r.owner);
 	if (budget_used_up(c, account))
-		return;
+		return 0;
 	if (pool) {
 		d = given_data(c, j, pool->id, pool->chain_us);
 		add_part(c, j, p, d);
@@ -270,6 +293,7 @@ void pool_leave(struct core *c, struct cjob *j, const struct place_rec *p)
 	look_at(c, pool->expires_us);
 	send_to_node(c, p->node_id);
 	log_info("event=pool_given pool=%" PRIu64 " job=%" PRIu64 " node=%s", pool->id, j->r.id, p->node);
+	return 1;
 }
 
 /* ---- ends -------------------------------------------------------------------------------------------- */

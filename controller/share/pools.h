@@ -26,8 +26,9 @@ static inline struct pool_rec *pool_next(const struct pool_rec *p)
 
 /* ---- life, in pools.c -------------------------------------------------------------------------------- */
 
-/* The place of an attempt that leaves a pool is clean and released: it joins the pool of the job. */
-void pool_leave(struct core *c, struct cjob *j, const struct place_rec *p);
+/* The place of an attempt that leaves a pool is clean and released: it joins the pool of the job. 1: it did,
+ * and the agent hears that. */
+int pool_leave(struct core *c, struct cjob *j, const struct place_rec *p);
 /* Ends the pool, or its parts on nodes (NULL all). job: to whom it gave way, 0 none. */
 void pool_end(struct core *c, struct pool_rec *p, enum pool_cause cause, const struct strv *nodes,
               uint64_t job, const char *text);
@@ -61,8 +62,8 @@ void pools_used_up(struct core *c,
 
 /* Releases a clean place of the newest attempt; it joins the pool of a job that leaves one. */
 void pool_release(struct core *c, struct cjob *j, const struct place_rec *p);
-/* Returns the warm pool whose part the attempt uses on that node; 0 none. */
-uint64_t pool_used_on(const struct attempt_rec *a, const char *node);
+/* Notes in each place of the newest attempt the warm pool whose part it uses. */
+void pool_note_used(const struct cjob *j);
 
 /* ---- decisions of the scheduler, in pool_take.c ------------------------------------------------------ */
 

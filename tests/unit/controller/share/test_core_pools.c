@@ -594,9 +594,73 @@ static void test_match(void)
 	free(had);
 }
 
+/* What a uri has of a password stays out of what all users see. */
+static void test_secrets(void)
+{
+	struct world *w = world_create(86);
+	char *all;
+	uint64_t a;
+
+	world_agent_up(w, "a", 1, 4);
+	a = submit_wide(w, 1, 600, ", \"inputs\": {\"d\": {\"uri\": \"http://ann:hunter2@data.example/x\"}}");
+	run_on(w, "a", a);
+	pool(w, "available", 0);
+	all = json_text(w->body);
+	ok(strstr(all, "data.example/x") && !strstr(all, "hunter2"), "pools show no password of an input: %s",
+	   all);
+	free(all);
+	a = submit(w, 600);
+	world_request(w, REQ_WHY, a, NULL, NULL);
+	all = json_text(w->body);
+	ok(strstr(all, "data.example/x") && !strstr(all, "hunter2"), "and neither does a miss: %s", all);
+	free(all);
+	world_end_well(w);
+}
+
+/* 1: the last list that the node got names the pool. */
+static int is_named(struct world *w, const char *node, uint64_t id)
+{
+	const struct sent *s;
+	int named = 0;
+
+	for (s = w->sent; s; s = s->next) {
+		const struct wm_pools *m = s->msg;
+
+		if (s->type != WM_POOLS || strcmp(s->node, node) != 0)
+			continue;
+		named = 0;
+		for (uint32_t i = 0; i < m->pools.n; i++)
+			named |= m->pools.v[i] == id;
+	}
+	return named;
+}
+
+/* The agent removes the folder of a pool that the list does not name. */
+static void test_part_is_named(void)
+{
+	struct world *w = world_create(87);
+	uint64_t a, b, id;
+	char on[16];
+
+	world_agent_up(w, "a", 1, 4);
+	world_agent_up(w, "b", 1, 4);
+	a = submit_wide(w, 2, 600, "");
+	run_wide(w, a);
+	id = number(pool(w, "available", 0), "id");
+	world_forget(w);
+	b = submit(w, 0);
+	snprintf(on, sizeof on, "%s", placed_on(w, b));
+	ok(is_named(w, on, id), "a node keeps the pool of which a job there took the part");
+	run_on(w, on, b);
+	ok(!is_named(w, on, id), "until the job has ended");
+	world_end_well(w);
+}
+
 int main(void)
 {
 	test_match();
+	test_secrets();
+	test_part_is_named();
 	test_life();
 	test_restart();
 	test_restart_in_use();
