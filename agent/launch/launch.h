@@ -102,6 +102,7 @@ struct launch {
 	int released; /* this agent has released the shims; releases_open: this one or an earlier one has */
 	int unsure;   /* adopted after its end; its shims have not all said yet how they ended */
 	uint64_t gpus_until_us; /* the clean-up waits so long for memory of its GPUs; 0: not yet */
+	uint64_t gpus_from_us;  /* a sample of before does not count */
 	int gpus_done;
 	int unkilled;     /* something may be left that could not be killed */
 	int removing;     /* only its folders are left, and trash removes them */

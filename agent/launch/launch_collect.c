@@ -32,6 +32,7 @@
 #define LEFT_US         1000000u
 #define GPUS_IDLE_US    50000000u /* that the driver may take to free memory of dead processes */
 #define GPUS_LOOK_US    250000u
+#define GPUS_FIRST_US   20000u    /* before the first of these looks: the sample needs a moment */
 #define GONE_US         30000000u /* that CLEANED waits until the folder is removed */
 
 static void start_upload(struct launch *l);
@@ -334,22 +335,25 @@ static void report_gpus(struct launch *l, uint32_t gpu, uint64_t used)
 	                 GPUS_IDLE_US / 1000000);
 	bad.text = text;
 	log_warn("event=gpu_not_idle job=%" PRIu64 " attempt=%u text=\"%s\"", l->job, l->attempt, text);
-	if (m->pool || m->pool_keep)
-		outbox_put(l->host->outbox, WM_POOL_BAD, key, &bad);
+	outbox_put(l->host->outbox, WM_POOL_BAD, key, &bad);
 }
 
-/* 1: it waits. */
+/* 1: it waits. Only what may stay warm is looked at: other jobs do not wait for the driver. */
 static int await_gpus(struct launch *l)
 {
-	const struct wire_u32v *gpus = &l->plan->m->gpus;
+	const struct wm_prepare *m = l->plan->m;
+	const struct wire_u32v *gpus = &m->gpus;
 	uint64_t now = clock_boot_us(l->host->env->clock), used = 0;
 	uint32_t gpu = 0;
+	int first = !l->gpus_from_us;
 
-	if (l->gpus_done || !gpus->n || l->discarding)
+	if (l->gpus_done || !gpus->n || l->discarding || (!m->pool && !m->pool_keep))
 		return 0;
-	if (!l->gpus_until_us)
+	if (first) {
+		l->gpus_from_us = now;
 		l->gpus_until_us = now + (FAULT("agent.gpus") ? 0 : GPUS_IDLE_US);
-	if (inventory_gpus_idle(l->host->inv, gpus->v, gpus->n, &gpu, &used)) {
+	}
+	if (inventory_gpus_idle(l->host->inv, gpus->v, gpus->n, l->gpus_from_us, &gpu, &used)) {
 		l->gpus_done = 1;
 		return 0;
 	}
@@ -359,7 +363,7 @@ static int await_gpus(struct launch *l)
 		return 0;
 	}
 	if (l->on_timer != launch_collect_step)
-		launch_arm(l, GPUS_LOOK_US, launch_collect_step);
+		launch_arm(l, first ? GPUS_FIRST_US : GPUS_LOOK_US, launch_collect_step);
 	return 1;
 }
 

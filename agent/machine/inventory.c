@@ -17,6 +17,7 @@
 #include "common/os/fsutil.h"
 
 #define SAMPLE_MS     1000
+#define EXTRA_US      20000 /* the least time between two samples */
 #define USER_MS       5000
 #define IDLE_BYTES    (512ull << 20)    /* of a GPU that nobody uses */
 #define IDLE_PART     50                /* likewise one in so many bytes of its memory */
@@ -32,9 +33,10 @@ struct inventory {
 	uint64_t memory_bytes, disk_bytes;
 	uint64_t cpu_busy, cpu_all; /* of /proc/stat at the last beat */
 	struct workers *workers;
-	struct worker *sampler;
+	struct worker *sampler, *extra; /* extra: one more sample, at once */
 	struct gpu_sample samples[GPUS_MAX];
 	uint64_t sampled_us; /* boot, 0 never */
+	uint64_t begun_us;   /* likewise, when the sample was begun */
 };
 
 /* ---- GPU sampling ----------------------------------------------------------------------------------- */
@@ -45,24 +47,42 @@ struct sampler {
 	uint32_t n;
 };
 
+struct sample {
+	uint64_t begun_us;
+	struct gpu_sample v[GPUS_MAX];
+};
+
 static void take_sample(void *arg, void *data)
 {
 	struct inventory *inv = ((struct sampler *)arg)->inv;
+	const struct sample *s = data;
 
-	memcpy(inv->samples, data, sizeof(inv->samples));
+	if (s->begun_us < inv->begun_us) /* of two threads */
+		return;
+	memcpy(inv->samples, s->v, sizeof(inv->samples));
+	inv->begun_us = s->begun_us;
 	inv->sampled_us = clock_boot_us(inv->env->clock);
+}
+
+static void sample_once(struct worker *w, void *arg)
+{
+	const struct sampler *s = arg;
+	struct sample one = {.begun_us = clock_boot_us(clock_real())};
+
+	gpu_nvml_sample(s->nvml, one.v, s->n);
+	worker_post(w, take_sample, xmemdup(&one, sizeof(one)), free);
 }
 
 static void sample_run(struct worker *w, void *arg)
 {
-	struct sampler *s = arg;
-	struct gpu_sample v[GPUS_MAX];
+	do
+		sample_once(w, arg);
+	while (worker_pause(w, SAMPLE_MS) == 0);
+}
 
-	do {
-		memset(v, 0, sizeof(v));
-		gpu_nvml_sample(s->nvml, v, s->n);
-		worker_post(w, take_sample, xmemdup(v, sizeof(v)), free);
-	} while (worker_pause(w, SAMPLE_MS) == 0);
+static void extra_done(void *arg)
+{
+	((struct sampler *)arg)->inv->extra = NULL;
 }
 
 static void sample_release(void *arg)
@@ -82,6 +102,23 @@ static void start_sampler(struct inventory *inv)
 	inv->sampler = worker_start(inv->workers, &task, xmemdup(&s, sizeof(s)), &e);
 	if (!inv->sampler)
 		log_warn("event=gpu_sampler_failed reason=\"%s\"", e.text);
+}
+
+/* At once, beside the sampler's. A driver that does not answer holds one thread more, no matter how many ask.
+ */
+static void sample_now(struct inventory *inv)
+{
+	static const struct worker_task task = {
+	    .run = sample_once, .done = extra_done, .release = sample_release};
+	struct sampler s = {.inv = inv, .nvml = inv->nvml, .n = inv->gpus.n}, *copy;
+	struct err e;
+
+	if (!inv->sampler || inv->extra || clock_boot_us(inv->env->clock) - inv->begun_us < EXTRA_US)
+		return;
+	copy = xmemdup(&s, sizeof(s));
+	inv->extra = worker_start(inv->workers, &task, copy, &e);
+	if (!inv->extra)
+		free(copy);
 }
 
 /* By a program that can be ended: the directory of accounts may not answer. */
@@ -269,8 +306,8 @@ uint32_t inventory_slot_cpu(struct inventory *inv, uint32_t slot)
 	return inv->topo.v[slot % inv->topo.n].os; /* more slots than CPUs: they share */
 }
 
-int inventory_gpus_idle(struct inventory *inv, const uint32_t *gpus, uint32_t n, uint32_t *gpu,
-                        uint64_t *used)
+int inventory_gpus_idle(struct inventory *inv, const uint32_t *gpus, uint32_t n, uint64_t since_us,
+                        uint32_t *gpu, uint64_t *used)
 {
 	uint64_t now = clock_boot_us(inv->env->clock), most;
 
@@ -278,6 +315,9 @@ int inventory_gpus_idle(struct inventory *inv, const uint32_t *gpus, uint32_t n,
 		gpu_fake_sample(inv->env->cfg.fake_gpus, inv->samples, inv->gpus.n);
 	else if (!inv->sampled_us || now - inv->sampled_us >= SAMPLE_OLD_US)
 		return 1;
+	sample_now(inv);
+	if (!inv->gpus.fake && inv->begun_us < since_us)
+		return 0;
 	for (uint32_t i = 0; i < n; i++) {
 		if (gpus[i] >= inv->gpus.n)
 			continue;

@@ -29,10 +29,11 @@ uint32_t inventory_slot_cpu(struct inventory *inv, uint32_t slot);
 char *inventory_visible_devices(struct inventory *inv, const uint32_t *gpus, uint32_t n);
 /* Adds the device nodes that the container may open for these GPUs. */
 void inventory_devices(struct inventory *inv, const uint32_t *gpus, uint32_t n, struct strv *out);
-/* Returns 0 when memory of one of these GPUs is still in use (*gpu, *used), by the last sample; 1: of none,
- * or it is unknown. Some memory is the driver's own. */
-int inventory_gpus_idle(struct inventory *inv, const uint32_t *gpus, uint32_t n, uint32_t *gpu,
-                        uint64_t *used);
+/* Returns 0 when memory of one of these GPUs is still in use (*gpu, *used), by a sample that was begun at
+ * since_us (boot) or later, or before the first such sample: ask again, the next one is on its way. 1: of
+ * none, or the driver does not answer. Some memory is the driver's own. */
+int inventory_gpus_idle(struct inventory *inv, const uint32_t *gpus, uint32_t n, uint64_t since_us,
+                        uint32_t *gpu, uint64_t *used);
 int inventory_has_fabric(const struct inventory *inv);
 /* Adds "k=v" lines: kernel, driver, CUDA, NCCL when found, Open MPI version, Python. */
 void inventory_software(struct inventory *inv, struct strv *out);

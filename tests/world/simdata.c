@@ -104,10 +104,11 @@ void inventory_devices(struct inventory *inv, const uint32_t *gpus, uint32_t n, 
 	(void)out;
 }
 
-int inventory_gpus_idle(struct inventory *inv, const uint32_t *gpus, uint32_t n, uint32_t *gpu,
-                        uint64_t *used)
+int inventory_gpus_idle(struct inventory *inv, const uint32_t *gpus, uint32_t n, uint64_t since_us,
+                        uint32_t *gpu, uint64_t *used)
 {
 	(void)inv;
+	(void)since_us;
 	(void)gpus;
 	(void)n;
 	(void)gpu;

@@ -120,6 +120,12 @@ static void test_gpus(void)
 	set_gpu("300MiB"); /* the driver's own */
 	ok(ctl_wait_state(a, LAUNCH_CLEANED, LONG), "it is when the driver has freed it");
 	is_str(a->pool_bad, "", "nothing is wrong with that");
+	set_gpu("6GiB");
+	c->pool_keep = 0;
+	end_gpu_job(69);
+	ok(ctl_wait_state(a, LAUNCH_CLEANED, 5000), "a job without a pool does not wait for memory of its GPUs");
+	set_gpu("0");
+	c->pool_keep = 1;
 #ifdef HEARTH_FAULTS
 	setenv("HEARTH_FAULTS", "agent.gpus=1x1000", 1);
 	ctl_agent_kill(a, SIGKILL);

@@ -1,7 +1,7 @@
 /*
  * A library with the entry points of NVIDIA's management library that gpu_nvml uses, for machines without
  * one: eight GPUs, 0-3 linked pairwise (0-1, 2-3), 4-6 to a switch, 7 alone; NVML_DOUBLE_SICK names one that
- * does not answer, NVML_DOUBLE_INIT a code.
+ * does not answer, NVML_DOUBLE_INIT a code; NVML_DOUBLE_USED: memory of all is in use.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,7 +59,7 @@ int nvmlDeviceGetName(void *dev, char *out, unsigned n)
 int nvmlDeviceGetMemoryInfo(void *dev, struct memory *m)
 {
 	m->total = 80ull << 30;
-	m->used = (size_t)dev << 20;
+	m->used = getenv("NVML_DOUBLE_USED") ? 6ull << 30 : (size_t)dev << 20;
 	m->free = m->total - m->used;
 	return 0;
 }

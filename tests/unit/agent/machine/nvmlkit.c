@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "agent/base/capture.h"
+#include "agent/machine/gpu.h"
 #include "common/base/xalloc.h"
 #include "tests/lib/tap.h"
 
@@ -14,7 +15,8 @@ char *nvml_double_build(void)
 	    xasprintf("%s/tests/unit/agent/machine/nvml_double.c", getenv("HEARTH_TOP_SRCDIR") ?: "");
 	char *lib = xasprintf("%s/libnvml_double.so", tap_tmpdir());
 	cleanup_free char *cc = capture_find("cc");
-	const char *argv[] = {cc, "-shared", "-fPIC", "-o", lib, source, NULL};
+	/* With the real one's name: who opens that one after this one gets this one. */
+	const char *argv[] = {cc, "-shared", "-fPIC", "-Wl,-soname," GPU_NVML_LIB, "-o", lib, source, NULL};
 	struct capture c = {.argv = argv, .timeout_ms = 60000, .max = 4096, .with_stderr = 1};
 	char *out = NULL;
 	struct err e;

@@ -2,6 +2,7 @@
  * machine, the messages. */
 #include "agent/machine/inventory_int.h"
 
+#include <dlfcn.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -160,6 +161,66 @@ static void test_topology(void)
 	is_str(json, "{\"by\":\"test\",\"cpus\":[[0,0,0,0],[1,0,0,1],[2,1,1,2],[3,1,1,3]]}", "as JSON");
 }
 
+static int is_idle(struct inventory *inv, uint64_t since_us)
+{
+	const uint32_t gpus[] = {1};
+	uint64_t used;
+	uint32_t gpu;
+
+	return inventory_gpus_idle(inv, gpus, 1, since_us, &gpu, &used);
+}
+
+/* ms that it took; 3000: never. */
+static int wait_idle(struct inventory *inv, struct loop *loop, int idle)
+{
+	uint64_t from = clock_boot_us(clock_real()), now = from;
+
+	while (is_idle(inv, from) != idle && now - from < 3000000) {
+		loop_run_once(loop, 10);
+		now = clock_boot_us(clock_real());
+	}
+	return (int)((now - from) / 1000);
+}
+
+static void test_memory(void)
+{
+	struct agent_env env = {.loop = loop_create(), .clock = clock_real()};
+	cleanup_free char *lib = nvml_double_build();
+	void *held = lib ? dlopen(lib, RTLD_NOW) : NULL;
+	struct inventory *inv;
+	uint64_t from;
+	struct err e;
+	int took = 0, ms;
+
+	if (!held) {
+		tap_skip("no stand-in library");
+		return;
+	}
+	env.cfg.data_dir = (char *)(uintptr_t)tap_tmpdir();
+	inv = inventory_create(&env, &e);
+	if (!inv)
+		tap_bail("%s", e.text);
+	for (int i = 0; i < 50; i++)
+		loop_run_once(env.loop, 10);
+	from = clock_boot_us(clock_real());
+	setenv("NVML_DOUBLE_USED", "1", 1);
+	ok(!is_idle(inv, from), "an old sample does not say that memory is free");
+	for (int i = 0; i < 3; i++) {
+		unsetenv("NVML_DOUBLE_USED");
+		ms = wait_idle(inv, env.loop, 1);
+		took = ms > took ? ms : took;
+		setenv("NVML_DOUBLE_USED", "1", 1);
+		for (int k = 0; k < 10; k++)
+			loop_run_once(env.loop, 10);
+		is_idle(inv, 0);
+	}
+	ok(took < 500, "free memory is seen at once, not by the next regular sample (%d ms)", took);
+	unsetenv("NVML_DOUBLE_USED");
+	inventory_destroy(inv);
+	loop_destroy(env.loop);
+	dlclose(held);
+}
+
 static void test_whole(void)
 {
 	struct agent_env env = {.loop = loop_create(), .clock = clock_real()};
@@ -259,6 +320,7 @@ int main(void)
 	test_fabric();
 	test_topology();
 	test_whole();
+	test_memory();
 	test_capture();
 	return tap_done();
 }
