@@ -108,10 +108,8 @@ static const struct {
     /* records among themselves */
     {"INSERT INTO event VALUES (900, 77, 0, 1, 'x', '{}')", "event of job 77, which is not there\n"},
     {"INSERT INTO job_spec VALUES (77, '{}', NULL)", "specification of job 77, which is not there\n"},
-    {"INSERT INTO attempt SELECT 77, 1, epoch, state, outcome, cls, reason, cause, launch_id, token, "
-     "placement, resumed_from_step, resumed_from, "
-     "exit_code, signal, started_us, ended_us, phases, master_port, 0, '', '', '', '' FROM attempt WHERE "
-     "job = 1",
+    {"CREATE TEMP TABLE copy AS SELECT * FROM attempt WHERE job = 1; UPDATE copy SET job = 77; "
+     "INSERT INTO attempt SELECT * FROM copy",
      "attempt of job 77, which is not there\n"},
     {"DELETE FROM attempt WHERE job = 2 AND number = 2", "rank of job 2, which is not there\n"},
     {"UPDATE artifact SET job = 77 WHERE kind = 'model'", "artifact of job 77, which is not there\n"},
