@@ -233,10 +233,12 @@ static int is_held_alone(const struct ckpt *c, const char *node, const struct wm
 	return 0;
 }
 
-/* A node says what it removed of an attempt before the present one: nobody can begin with it any more. */
+/* A node says what it removed of an attempt before the present one: nobody can begin with it any more.
+ * `retry` offers what an ended job left: its table says so, too. */
 static void lose_part(struct core *c, const struct cnode *n, const struct wm_checkpoint_report *m)
 {
-	struct cjob *j = job_find(c, m->job);
+	struct err e;
+	struct cjob *j = job_get(c, m->job, &e);
 	uint32_t number = j ? ckpt_match(&j->r, m, n->name) : 0;
 	char *text;
 	cJSON *d;

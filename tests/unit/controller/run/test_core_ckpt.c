@@ -426,6 +426,43 @@ static void test_gone_of_earlier(void)
 	world_end_well(w);
 }
 
+static int count_gone(struct world *w, uint64_t id)
+{
+	cleanup_free char *text = ck_json(w, id);
+	int n = 0;
+
+	for (const char *at = text; (at = strstr(at, "\"gone\"")); at++)
+		n++;
+	return n;
+}
+
+/* `retry` offers what an ended job left, which is in the store alone. */
+static void test_gone_of_ended(void)
+{
+	uint64_t id;
+	struct world *w = ck_make(18, &id);
+
+	ck_report(w, id, "a", &(struct ck_part){.attempt = 1, .seq = 1, .step = 10, .state = CKPT_COPYING});
+	ck_report(w, id, "b", &(struct ck_part){.attempt = 1, .seq = 1, .step = 10, .state = CKPT_COPYING});
+	world_request(w, REQ_STOP, id, NULL, "{}");
+	for (uint32_t i = 0; i < 2; i++) {
+		world_rank(w, i ? "b" : "a", id, 1, i, PS_EXITED, 0, 15, NULL);
+		world_launch(w, i ? "b" : "a", id, 1, LAUNCH_ENDED, 0, NULL);
+	}
+	for (int i = 0; i < 2; i++)
+		world_launch(w, i ? "b" : "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	world_turn(w);
+	is_str(world_status(w, id), "stopped", "the job has ended");
+	ok(!job_find(w->core, id), "it is not in memory");
+	is_int(count_gone(w, id), 0, "its nodes hold a checkpoint");
+	ck_report(w, id, "a", &(struct ck_part){.attempt = 1, .seq = 1, .step = 10, .state = CKPT_GONE});
+	ok(count_gone(w, id) >= 1, "its table says what a node has removed since");
+	ok(!job_find(w->core, id), "and it leaves the memory again");
+	ck_report(w, id, "a", &(struct ck_part){.attempt = 1, .seq = 1, .step = 10, .state = CKPT_GONE});
+	is_int(count_events(w, id, "checkpoint_changed"), 1, "one event says so");
+	world_end_well(w);
+}
+
 /* Numbers of parts count by node: what the lost node b had as number 1 is another checkpoint on a. */
 static void test_drops_of_lost(void)
 {
@@ -472,6 +509,7 @@ int main(void)
 	test_retention();
 	test_drops_of_lost();
 	test_gone_of_earlier();
+	test_gone_of_ended();
 	test_pins();
 	test_pins_of_files();
 	test_begins();
