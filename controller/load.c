@@ -72,7 +72,8 @@ void state_clear(struct core *c)
 	memset(c->jobs.counts, 0, sizeof(c->jobs.counts));
 	memset(c->ports.used, 0, sizeof(c->ports.used));
 	c->alloc.dirty = c->alloc.more = 0;
-	c->pools.n_lost = 0;
+	c->pools.n_lost = c->pools.n_ended = 0;
+	c->pools.live = c->pools.ended = NULL;
 	c->points.late_job = 0;
 }
 

@@ -75,6 +75,7 @@ void api_pools(struct call *c, struct io *io)
 
 	add_query(c, body, "state");
 	add_query(c, body, "owner");
+	json_add_u64(body, "limit", query_u64(c, "limit", 100));
 	ask_send(c, io, ask_new(c, REQ_POOLS, body));
 }
 

@@ -187,7 +187,7 @@ static const struct {
     {"PoolUse", "id:i level:s missed:o? nodes:S?",
      "level: node or environment; missed: the first thing that did not match, {level, field, had, wants}; "
      "nodes: where it is used"},
-    {"PoolList", "pools:a<Pool>", NULL},
+    {"PoolList", "pools:a<Pool> total:i", "total: how many there are, also beyond the limit"},
     {"Pool",
      "id:i name:s owner:s queue:s? exclusive:b state:s made_by:i used_by:i? keep_alive_s:i made_at:t "
      "idle_since:t? expires_at:t? ended_at:t? cause:s? idle_usd:n? environment:o? nodes:a gpus:i",

@@ -135,9 +135,9 @@ static const struct route table[] = {
      "follow events; Last-Event-ID or after resumes"},
     {HTTP_GET, V1 "/top", ROLE_USER, 0, api_top, "", NULL, "Top",
      "show running and waiting jobs and the use of nodes"},
-    {HTTP_GET, V1 "/pools", ROLE_USER, 0, api_pools, "state:s owner:s", NULL, "PoolList",
+    {HTTP_GET, V1 "/pools", ROLE_USER, 0, api_pools, "state:s owner:s limit:u", NULL, "PoolList",
      "list warm pools; state: available, in_use, terminated (for an hour) or all; without it those that "
-     "live"},
+     "live; limit: 100, at most 1000"},
     {HTTP_GET, V1 "/pools/{name}", ROLE_USER, 0, api_pool, "", NULL, "Pool",
      "show one warm pool, by its id or its name"},
     {HTTP_PATCH, V1 "/pools/{name}", ROLE_USER, RF_WRITE, api_pool_keep, "", "PoolChange", "Pool",

@@ -290,6 +290,7 @@ static void end_pool(struct cluster *c, struct pool_rec *p, enum pool_left statu
 	drop_parts(p);
 	p->ended_us = at_us;
 	rec_set(&p->cause, cause);
+	rec_set(&p->environment, NULL); /* it may be large, and nobody compares with it again */
 }
 
 static void drop_named(struct pool_rec *p, const cJSON *nodes)

@@ -42,10 +42,10 @@ struct pool_places *pool_places_create(const struct core *c)
 	size_t n = 0;
 
 	for (const struct pool_rec *p = pool_first(c); p; p = pool_next(p))
-		n += p->ended_us ? 0 : p->n_parts;
+		n += p->n_parts;
 	l->v = xcalloc(n ? n : 1, sizeof(*l->v));
 	for (const struct pool_rec *p = pool_first(c); p; p = pool_next(p))
-		for (uint32_t i = 0; i < p->n_parts && !p->ended_us; i++)
+		for (uint32_t i = 0; i < p->n_parts; i++)
 			l->v[l->n++] = (struct pool_place){p, &p->parts[i]};
 	qsort(l->v, l->n, sizeof(*l->v), by_node);
 	return l;

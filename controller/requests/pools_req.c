@@ -17,7 +17,11 @@
 #include "controller/state/requester.h"
 #include "controller/state/turn.h"
 
-#define POOLS_SHOWN 10000 /* in one answer */
+#define POOLS_SHOWN 100 /* in one answer, without limit=N */
+#define POOLS_MOST  1000
+#define LIST_BYTES  4000000 /* then it ends: it is made on the state thread */
+#define POOL_BYTES  600     /* about, of one pool without parts, and of a part */
+#define PART_BYTES  150
 
 /* ---- as JSON ----------------------------------------------------------------------------------------- */
 
@@ -97,7 +101,7 @@ static struct pool_rec *find_pool(const struct core *c, const char *ref, struct 
 	if (str_parse_u64(ref, &id) == 0 && cluster_pool(&c->records, id))
 		return cluster_pool(&c->records, id);
 	for (struct pool_rec *p = pool_first(c); p; p = pool_next(p)) {
-		if (p->ended_us || !p->name || strcmp(p->name, ref) != 0)
+		if (!p->name || strcmp(p->name, ref) != 0)
 			continue;
 		if (found)
 			text_add(&others, "%s%" PRIu64, text_is_empty(&others) ? "" : ", ", p->id);
@@ -133,28 +137,50 @@ static struct pool_rec *pool_to_change(struct core *c, struct request *rq)
 
 /* ---- requests ---------------------------------------------------------------------------------------- */
 
+struct listing {
+	const char *owner; /* NULL all */
+	int wanted;        /* enum pool_state; -1 all */
+	cJSON *list;
+	uint64_t limit, n, total;
+	size_t bytes; /* about what the list has */
+};
+
+static void list_from(const struct core *c, struct listing *l, const struct pool_rec *p)
+{
+	for (; p; p = pool_next(p)) {
+		if ((l->wanted >= 0 && (int)pool_state_of(p) != l->wanted) ||
+		    (l->owner && strcmp(l->owner, p->owner ? p->owner : "") != 0))
+			continue;
+		l->total++;
+		if (l->n == l->limit || l->bytes > LIST_BYTES)
+			continue;
+		cJSON_AddItemToArray(l->list, pool_json(c, p));
+		l->bytes += POOL_BYTES + (p->environment ? strlen(p->environment) : 0) + p->n_parts * PART_BYTES;
+		l->n++;
+	}
+}
+
 void req_pools(struct core *c, struct request *rq)
 {
-	const char *state = json_str_or(rq->body, "state", NULL), *owner = json_str_or(rq->body, "owner", NULL);
-	int wanted = state ? name_find(pool_state_names, N_POOL_STATE, state) : -1, n = 0;
-	cJSON *body, *list;
+	const char *state = json_str_or(rq->body, "state", NULL);
+	uint64_t limit = json_whole(rq->body, "limit", POOLS_SHOWN);
+	struct listing l = {.owner = json_str_or(rq->body, "owner", NULL),
+	                    .wanted = state ? name_find(pool_state_names, N_POOL_STATE, state) : -1,
+	                    .limit = limit < POOLS_MOST ? limit : POOLS_MOST};
+	cJSON *body;
 
-	if (state && wanted < 0 && strcmp(state, "all") != 0) {
+	if (state && l.wanted < 0 && strcmp(state, "all") != 0) {
 		reply_fail(c, rq, ERR_INVALID, "state: expected available, in_use, terminated or all, not \"%.40s\"",
 		           state);
 		return;
 	}
 	body = cJSON_CreateObject();
-	list = cJSON_AddArrayToObject(body, "pools");
-	for (const struct pool_rec *p = pool_first(c); p && n < POOLS_SHOWN; p = pool_next(p)) {
-		int is = (int)pool_state_of(p);
-
-		if ((state ? wanted >= 0 && is != wanted : is == POOL_TERMINATED) ||
-		    (owner && strcmp(owner, p->owner ? p->owner : "") != 0))
-			continue;
-		cJSON_AddItemToArray(list, pool_json(c, p));
-		n++;
-	}
+	l.list = cJSON_AddArrayToObject(body, "pools");
+	if (l.wanted != POOL_TERMINATED)
+		list_from(c, &l, pool_first(c));
+	if (state && (l.wanted < 0 || l.wanted == POOL_TERMINATED))
+		list_from(c, &l, pool_ended(c));
+	json_add_u64(body, "total", l.total);
 	hold_reply(c, rq, 200, body);
 }
 

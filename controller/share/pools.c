@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utlist.h>
 
 #include "common/base/hashtable.h"
 #include "common/base/json.h"
@@ -30,19 +31,106 @@
 
 #define LOOK_US  60000000ull   /* between two reviews, at most: the wall clock may be set */
 #define SHOWN_US 3600000000ull /* how long an ended pool is listed */
+#define PRUNE_US 1000000ull    /* from an end until too many ended pools are dropped */
 
-/* ---- what it costs ----------------------------------------------------------------------------------- */
+#define ENDED_OWNER 16   /* ended pools that are listed: of one owner */
+#define ENDED_MAX   1000 /* of all */
+
+/* ---- lists ------------------------------------------------------------------------------------------- */
 
 struct cpool { /* begins with its record; core->records holds both */
 	struct pool_rec rec;
 	uint64_t billed_uusd; /* an hour, as budgets count it; 0 nothing */
 	char account[ACCOUNT_PATH];
+	struct cpool *prev, *next;
+	enum { UNLISTED, LISTED_LIVE, LISTED_ENDED } listed;
 };
 
 void pools_open(struct core *c)
 {
 	c->records.size[CLUSTER_POOL] = sizeof(struct cpool);
 }
+
+struct pool_rec *pool_first(const struct core *c)
+{
+	return (struct pool_rec *)c->pools.live;
+}
+
+struct pool_rec *pool_ended(const struct core *c)
+{
+	return (struct pool_rec *)c->pools.ended;
+}
+
+struct pool_rec *pool_next(const struct pool_rec *p)
+{
+	return (struct pool_rec *)((const struct cpool *)p)->next;
+}
+
+static void look_at(struct core *c, uint64_t real_us)
+{
+	uint64_t now = now_real(c), at = now_boot(c) + (real_us > now ? real_us - now : 0);
+
+	if (at < c->pools.at_us)
+		c->pools.at_us = at;
+}
+
+static int same_owner(const struct pool_rec *a, const struct pool_rec *b)
+{
+	return strcmp(a->owner ? a->owner : "", b->owner ? b->owner : "") == 0;
+}
+
+static uint32_t ended_of_owner(const struct core *c, const struct pool_rec *of)
+{
+	uint32_t n = 0;
+
+	for (const struct pool_rec *p = pool_ended(c); p; p = pool_next(p))
+		n += (uint32_t)same_owner(p, of);
+	return n;
+}
+
+static void keep_lists(struct core *c, struct cpool *x)
+{
+	if (x->listed == LISTED_LIVE && x->rec.ended_us) {
+		DL_DELETE(c->pools.live, x);
+		x->listed = UNLISTED;
+	}
+	if (x->listed != UNLISTED)
+		return;
+	if (!x->rec.ended_us) {
+		DL_APPEND(c->pools.live, x);
+		x->listed = LISTED_LIVE;
+		return;
+	}
+	DL_APPEND(c->pools.ended, x);
+	x->listed = LISTED_ENDED;
+	/* The review drops what is too much: the last change of a record has to be stored before. */
+	look_at(c, ++c->pools.n_ended > ENDED_MAX || ended_of_owner(c, &x->rec) > ENDED_OWNER
+	               ? now_real(c) + PRUNE_US
+	               : x->rec.ended_us + SHOWN_US);
+}
+
+static void forget_ended(struct core *c, struct cpool *x)
+{
+	DL_DELETE(c->pools.ended, x);
+	c->pools.n_ended--;
+	cluster_forget(&c->records, &x->rec.head);
+}
+
+/* Drops ended pools: the oldest of owners that have too many, the oldest of all, and those that are listed
+ * for long enough. */
+static void prune_ended(struct core *c, uint64_t now)
+{
+	struct cpool *x, *next;
+
+	DL_FOREACH_SAFE (c->pools.ended, x, next)
+		if (!x->rec.head.changed && (c->pools.n_ended > ENDED_MAX || now >= x->rec.ended_us + SHOWN_US))
+			forget_ended(c, x);
+	DL_FOREACH_SAFE (c->pools.ended, x, next)
+		if (!x->rec.head.changed && ended_of_owner(c, &x->rec) > ENDED_OWNER)
+			forget_ended(c, x);
+}
+
+/* ---- what it costs ----------------------------------------------------------------------------------- */
 
 /* Lets budgets count what is idle now. */
 void pool_bill(struct core *c, struct pool_rec *p)
@@ -52,6 +140,7 @@ void pool_bill(struct core *c, struct pool_rec *p)
 	int waits = l && l->pool == p->id && !l->until_us && l->account;
 	uint64_t price = waits ? l->price_uusd : 0;
 
+	keep_lists(c, x);
 	if (price == x->billed_uusd && (!price || strcmp(x->account, l->account) == 0))
 		return;
 	if (x->billed_uusd)
@@ -67,10 +156,11 @@ void pools_used_up(struct core *c, const char *path)
 {
 	char *text = xasprintf("the budget of %.200s is used up", path);
 
-	for (struct pool_rec *p = pool_first(c); p; p = pool_next(p)) {
+	for (struct pool_rec *p = pool_first(c), *next; p; p = next) {
 		const struct pool_job_rec *l = cluster_pool_job(&c->records, p->last_job);
 
-		if (!p->ended_us && !pool_used_by(p) && l && l->account && account_pays_by(l->account, path))
+		next = pool_next(p);
+		if (!pool_used_by(p) && l && l->account && account_pays_by(l->account, path))
 			pool_end(c, p, POOL_OWNER, NULL, 0, text);
 	}
 	free(text);
@@ -174,14 +264,6 @@ static void send_to_nodes(struct core *c, const struct pool_rec *p)
 }
 
 /* ---- a job leaves something -------------------------------------------------------------------------- */
-
-static void look_at(struct core *c, uint64_t real_us)
-{
-	uint64_t now = now_real(c), at = now_boot(c) + (real_us > now ? real_us - now : 0);
-
-	if (at < c->pools.at_us)
-		c->pools.at_us = at;
-}
 
 static uint64_t chain_end(const struct core *c, uint64_t chain_us)
 {
@@ -319,8 +401,6 @@ void pool_end(struct core *c, struct pool_rec *p, enum pool_cause cause, const s
 		pool_feed(c, p);
 		for (uint32_t i = 0; i < n; i++)
 			send_to_node(c, ids[i]);
-		if (p->ended_us)
-			look_at(c, p->ended_us + SHOWN_US);
 		log_info("event=pool_ended pool=%" PRIu64 " cause=\"%s\" left=%u", id, pool_cause_names[cause],
 		         p->n_parts);
 	}
@@ -332,9 +412,10 @@ void pools_leave_node(struct core *c, const struct cnode *n, const char *text)
 	struct strv nodes = {0};
 
 	strv_add(&nodes, n->name);
-	for (struct pool_rec *p = pool_first(c); p; p = pool_next(p)) {
+	for (struct pool_rec *p = pool_first(c), *next; p; p = next) {
 		const struct pool_part *part = pool_part_on(p, n->r.id);
 
+		next = pool_next(p);
 		if (part && !part->used_by)
 			pool_end(c, p, POOL_NODE, &nodes, 0, text);
 	}
@@ -346,9 +427,10 @@ void pools_reserved(struct core *c, const struct creserve *r)
 	TEXT(text);
 
 	text_add(&text, "reservation '%.100s' began", r->rec.head.name);
-	for (struct pool_rec *p = pool_first(c); p; p = pool_next(p)) {
+	for (struct pool_rec *p = pool_first(c), *next; p; p = next) {
 		struct strv nodes = {0};
 
+		next = pool_next(p);
 		for (uint32_t i = 0; i < p->n_parts && !reserve_for_queue(&r->rec, p->queue); i++)
 			if (!p->parts[i].used_by && reserve_has_node(r, p->parts[i].node))
 				strv_add(&nodes, p->parts[i].node);
@@ -436,43 +518,40 @@ static void forget_old(struct core *c, uint64_t now)
 		if (!r->changed && ((struct pool_job_rec *)r)->until_us &&
 		    !is_unfinished(c, ((struct pool_job_rec *)r)->job))
 			cluster_forget(&c->records, r);
-	HASH_ITER (hh, c->records.all[CLUSTER_POOL], r, tmp) {
-		const struct pool_rec *p = (struct pool_rec *)r;
-
-		if (!r->changed && p->ended_us && now >= p->ended_us + SHOWN_US)
-			cluster_forget(&c->records, r);
-	}
+	prune_ended(c, now);
 }
 
 uint64_t pools_next_us(const struct core *c)
 {
-	return pool_first(c) ? c->pools.at_us : UINT64_MAX;
+	return c->pools.live || c->pools.ended ? c->pools.at_us : UINT64_MAX;
 }
 
 void pools_review(struct core *c)
 {
-	uint64_t now = now_real(c), wait = LOOK_US;
+	uint64_t now = now_real(c);
+	const struct pool_rec *oldest;
 
-	for (struct pool_rec *p = pool_first(c); p; p = pool_next(p)) {
-		uint64_t at = p->ended_us ? p->ended_us + SHOWN_US : p->expires_us;
-
-		if (!p->ended_us && (pool_used_by(p) || is_unfinished(c, p->last_job)))
+	c->pools.at_us = UINT64_MAX;
+	for (struct pool_rec *p = pool_first(c), *next; p; p = next) {
+		next = pool_next(p);
+		if (pool_used_by(p) || is_unfinished(c, p->last_job))
 			continue;
-		if (!p->ended_us && now >= at) {
-			pool_end(c, p, at >= chain_end(c, p->chain_us) ? POOL_LIMIT : POOL_EXPIRED, NULL, 0, NULL);
-			at = p->ended_us + SHOWN_US;
-		}
-		if (at > now && at - now < wait)
-			wait = at - now;
+		if (now >= p->expires_us)
+			pool_end(c, p, p->expires_us >= chain_end(c, p->chain_us) ? POOL_LIMIT : POOL_EXPIRED, NULL, 0,
+			         NULL);
+		else
+			look_at(c, p->expires_us);
 	}
 	forget_old(c, now);
-	c->pools.at_us = now_boot(c) + wait;
+	oldest = pool_ended(c);
+	look_at(c, oldest && oldest->ended_us + SHOWN_US > now ? oldest->ended_us + SHOWN_US : now + LOOK_US);
+	look_at(c, now + LOOK_US);
 }
 
 int pools_of_owner(const struct core *c, const char *owner)
 {
 	for (const struct pool_rec *p = pool_first(c); p; p = pool_next(p))
-		if (!p->ended_us && strcmp(p->owner ? p->owner : "", owner ? owner : "") == 0)
+		if (strcmp(p->owner ? p->owner : "", owner ? owner : "") == 0)
 			return 1;
 	return 0;
 }
@@ -480,6 +559,11 @@ int pools_of_owner(const struct core *c, const char *owner)
 uint64_t pools_shown_since(const struct core *c)
 {
 	return now_real(c) > SHOWN_US ? now_real(c) - SHOWN_US : 0;
+}
+
+static int by_end(const struct cpool *a, const struct cpool *b)
+{
+	return a->rec.ended_us < b->rec.ended_us ? -1 : a->rec.ended_us > b->rec.ended_us;
 }
 
 void pools_loaded(struct core *c)
@@ -491,14 +575,16 @@ void pools_loaded(struct core *c)
 		if (is_unfinished(c, l->job)) /* it leaves one pool only, also when that has ended */
 			job_find(c, l->job)->pool = l->pool;
 	}
+	for (struct cluster_rec *r = c->records.all[CLUSTER_POOL]; r; r = r->hh.next)
+		keep_lists(c, (struct cpool *)r);
+	DL_SORT(c->pools.ended, by_end);
 	for (struct pool_rec *p = pool_first(c); p; p = pool_next(p)) {
-		struct cjob *j = p->ended_us ? NULL : job_find(c, pool_used_by(p));
+		struct cjob *j = job_find(c, pool_used_by(p));
 
 		if (j && !job_ended(j->r.status)) {
 			j->pool = p->id;
 			j->pool_chain_us = p->chain_us;
 		}
-		if (!p->ended_us)
-			pool_feed(c, p);
+		pool_feed(c, p);
 	}
 }

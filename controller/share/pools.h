@@ -14,15 +14,11 @@
 #include "controller/state/node_table.h"
 #include "controller/state/observer.h"
 
-static inline struct pool_rec *pool_first(const struct core *c)
-{
-	return (struct pool_rec *)c->records.all[CLUSTER_POOL];
-}
+/* ---- lists, in pools.c ------------------------------------------------------------------------------- */
 
-static inline struct pool_rec *pool_next(const struct pool_rec *p)
-{
-	return p->head.hh.next;
-}
+struct pool_rec *pool_first(const struct core *c); /* of those that live; NULL none */
+struct pool_rec *pool_ended(const struct core *c); /* of those that have ended and are listed still */
+struct pool_rec *pool_next(const struct pool_rec *p);
 
 /* ---- life, in pools.c -------------------------------------------------------------------------------- */
 
@@ -54,7 +50,7 @@ void pools_loaded(struct core *c);                /* nodes and jobs are loaded: 
 /* ---- costs, in pools.c -------------------------------------------------------------------------------- */
 
 void pools_open(struct core *c);                    /* before the records are created */
-void pool_bill(struct core *c, struct pool_rec *p); /* after each change */
+void pool_bill(struct core *c, struct pool_rec *p); /* after each change; keeps the lists, too */
 void pools_used_up(struct core *c,
                    const char *path); /* the budget of path: ends idle pools of its accounts */
 

@@ -142,6 +142,8 @@ struct prefetch_state { /* cluster/prefetch.c */
 };
 
 struct pool_table {               /* share/pools.c */
+	struct cpool *live, *ended;   /* by their numbers, and by their ends */
+	uint32_t n_ended;             /* of the second list */
 	uint64_t at_us;               /* boot: the next review */
 	struct sched_pool_lost *lost; /* share/pool_take.c: not dealt with yet */
 	size_t n_lost;

@@ -27,6 +27,7 @@ static char *list_path(struct ctx *c)
 		xappendf(&path, "%s%s=%s", strchr(path, '?') ? "&" : "?", queries[i], esc);
 		free(esc);
 	}
+	xappendf(&path, "%climit=1000", strchr(path, '?') ? '&' : '?');
 	return path;
 }
 
@@ -70,12 +71,16 @@ static int exec_ls(struct ctx *c)
 	const cJSON *p;
 	cJSON_ArrayForEach (p, jget(answer, "pools"))
 		add_row(t, p);
+	int n = cJSON_GetArraySize(jget(answer, "pools"));
 	if (table_rows(t))
 		table_print(t);
 	else if (c->args.n_given)
 		puts("No such pool. To see all pools: jobctl pool ls");
 	else
 		puts("No pool is warm. A job leaves one if its file has \"warm_pool\": {\"keep_alive_s\": 1800}");
+	if (print_number(answer, "total") > n)
+		printf("%d of %.0f pools. For those of one user: jobctl pool ls --owner USER\n", n,
+		       print_number(answer, "total"));
 	table_destroy(t);
 	cJSON_Delete(answer);
 	return 0;

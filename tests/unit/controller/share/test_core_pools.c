@@ -656,8 +656,37 @@ static void test_part_is_named(void)
 	world_end_well(w);
 }
 
+/* Ended pools are kept without their environment: 16 of an owner, for an hour. */
+static void test_ended_are_few(void)
+{
+	struct world *w = world_create(88);
+	const struct pool_rec *p;
+	uint64_t a;
+	int n = 0;
+
+	world_agent_up(w, "a", 1, 4);
+	for (int i = 0; i < 20; i++) {
+		a = submit(w, 60);
+		run_on(w, "a", a);
+		world_request(w, REQ_POOL_DROP, 0, "p", "{}");
+	}
+	pass(w, 3);
+	is_int(n_pools(w, "all"), 16, "hearthd lists the 16 newest ended pools of an owner");
+	ok(number(pool(w, "all", 15), "made_by") == a, "with the last one");
+	for (p = (struct pool_rec *)w->core->records.all[CLUSTER_POOL]; p; p = p->head.hh.next)
+		n += !p->ended_us || p->environment != NULL;
+	is_int(n, 0, "and keeps no environment of them");
+	world_request(w, REQ_POOLS, 0, NULL, "{\"state\": \"all\", \"limit\": 5}");
+	is_int(cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(w->body, "pools")), 5, "a list has a limit");
+	ok(number(w->body, "total") == 16, "and says how many there are");
+	pass(w, 3601);
+	is_int(n_pools(w, "all"), 0, "all are gone after an hour");
+	world_end_well(w);
+}
+
 int main(void)
 {
+	test_ended_are_few();
 	test_match();
 	test_secrets();
 	test_part_is_named();
