@@ -5,6 +5,7 @@
 #include "agent/agent_core.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -20,6 +21,7 @@
 #include "agent/pool/pools.h"
 #include "common/base/hash.h"
 #include "common/base/log.h"
+#include "common/base/xalloc.h"
 #include "common/os/fsutil.h"
 
 static int send_report(uint16_t type, const void *msg, uint64_t id, void *arg)
@@ -30,6 +32,15 @@ static int send_report(uint16_t type, const void *msg, uint64_t id, void *arg)
 static void report_acked(uint16_t type, const void *msg, void *arg)
 {
 	launches_acked(((struct agent *)arg)->launches, type, msg);
+}
+
+/* hearthd ends the pool on this node. */
+static void pool_without_room(uint64_t pool, uint64_t job, const char *text, void *arg)
+{
+	cleanup_free char *key = xasprintf("pool %" PRIu64, pool), *copy = xstrdup(text);
+	const struct wm_pool_bad m = {.pool = pool, .job = job, .text = copy};
+
+	outbox_put(((struct agent *)arg)->host.outbox, WM_POOL_BAD, key, &m);
 }
 
 static const struct outbox_ops outbox_ops = {.send = send_report, .acked = report_acked};
@@ -150,6 +161,7 @@ static int open_parts(struct agent *a, struct err *e)
 	h->trash = trash_create(&a->env);
 	h->pools = pools_create(&a->env, h->trash);
 	h->outbox = outbox_create(&outbox_ops, a);
+	pools_on_end(h->pools, pool_without_room, a);
 	h->sweeper = sweeper_create(a->env.loop, a->env.clock);
 	return agent_wire(a, e);
 }

@@ -12,6 +12,9 @@
 #include <unistd.h>
 #include <utlist.h>
 
+#include "agent/base/worker.h"
+#include "agent/pool/room.h"
+#include "common/base/fault.h"
 #include "common/base/log.h"
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"
@@ -22,13 +25,21 @@
 /* A list with the pool comes before the launch is forgotten; a hearthd that knows no pools sends none. */
 #define LEFT_US    60000000u
 #define OVERDUE_US 600000000u /* after its end, without a word of hearthd */
-#define LOOK_US    60000000u
+#define LOOK_US    10000000u
+#define MEASURE_US 60000000u
+/* So many times the limit of one folder: those of an account, and those of the node together. */
+#define ACCOUNT_TIMES 2
+#define ALL_TIMES     3
+#define FULL_PART     20 /* less than one in so many bytes free: an idle pool's folder goes */
 
 struct pool {
 	struct pools *all;
 	uint64_t id, job, until_us;
 	unsigned users, busy; /* launches; those with processes */
 	uint64_t left_us;     /* when the last launch left it */
+	uint64_t idle_us;     /* likewise, by the wall clock, also of an agent before */
+	uint64_t bytes;       /* of the cache folder, when it was measured last */
+	uid_t uid;
 	int spoiled;
 	struct pool *prev, *next;
 };
@@ -45,6 +56,12 @@ struct pools {
 	struct wire_u64v ids, jobs;
 	struct loop_timer *look;
 	int looking;
+	struct workers *workers;
+	struct worker *measuring;
+	int dirty; /* a folder was left since the last measuring began */
+	uint64_t measured_us;
+	void (*on_end)(uint64_t pool, uint64_t job, const char *text, void *arg);
+	void *arg;
 };
 
 /* ---- on disk ------------------------------------------------------------------------------------------ */
@@ -73,8 +90,11 @@ static void load_state(struct pool *pl)
 {
 	cleanup_free char *dir = pool_path(pl->all, pl->id), *path = xasprintf("%s/state", dir);
 	cleanup_free char *text = NULL;
+	struct stat st;
 	size_t n;
 
+	if (stat(path, &st) == 0)
+		pl->idle_us = (uint64_t)st.st_mtim.tv_sec * 1000000;
 	if (fs_read_file(path, STATE_MAX, &text, &n, NULL) < 0 ||
 	    sscanf(text, "%" SCNu64 " %" SCNu64, &pl->job, &pl->until_us) != 2)
 		pl->job = pl->until_us = 0;
@@ -215,6 +235,8 @@ static void drop_unlisted(struct pools *p)
 			end_pool(pl);
 }
 
+static void start_measure(struct pools *p);
+
 static void take_ids(struct wire_u64v *to, const struct wire_u64v *from, uint32_t n)
 {
 	free(to->v);
@@ -240,6 +262,8 @@ void pools_order(struct pools *p, const struct wm_pools *m)
 		}
 	}
 	drop_unlisted(p);
+	if (p->dirty) /* what was left is idle now */
+		start_measure(p);
 }
 
 /* ---- without a list ------------------------------------------------------------------------------------ */
@@ -262,6 +286,130 @@ static void look_later(struct pools *p)
 	p->looking = 1;
 }
 
+/* ---- room on the disk ---------------------------------------------------------------------------------- */
+
+struct measure {
+	struct pools *all;
+	char *data_dir;
+	struct room_folder *v;
+	size_t n;
+};
+
+static int disk_is_full(const struct pools *p)
+{
+	uint64_t free_bytes, total;
+
+	return FAULT("agent.pool_disk") || (fs_disk_free(p->env->cfg.data_dir, &free_bytes, &total, NULL) == 0 &&
+	                                    free_bytes < total / FULL_PART);
+}
+
+static struct room_folder *list_folders(const struct pools *p, size_t *n)
+{
+	const struct pool *pl;
+	struct room_folder *v;
+
+	*n = 0;
+	DL_FOREACH (p->list, pl)
+		(*n)++;
+	v = xcalloc(*n + 1, sizeof(*v));
+	*n = 0;
+	DL_FOREACH (p->list, pl)
+		v[(*n)++] = (struct room_folder){.id = pl->id,
+		                                 .bytes = pl->bytes,
+		                                 .uid = pl->uid,
+		                                 .idle_us = pl->users || !is_listed(p, pl->id) ? 0 : pl->idle_us};
+	return v;
+}
+
+/* 1: one pool less. */
+static int make_room(struct pools *p, const struct room *r)
+{
+	const struct room_folder *one;
+	const char *why;
+	struct pool *pl;
+	uint64_t id, job;
+	size_t n;
+	cleanup_free struct room_folder *v = list_folders(p, &n);
+
+	one = room_choose(v, n, r, &why);
+	pl = one ? find_pool(p, one->id) : NULL;
+	if (!pl)
+		return 0;
+	id = pl->id;
+	job = pl->job;
+	log_warn("event=pool_without_room pool=%" PRIu64 " bytes=%" PRIu64 " text=\"%s\"", id, pl->bytes, why);
+	if (drop_folder(p, id) < 0)
+		return 0;
+	forget_pool(pl);
+	if (p->on_end)
+		p->on_end(id, job, why, p->arg);
+	return 1;
+}
+
+static void on_measured(void *arg)
+{
+	struct measure *m = arg;
+	struct pools *p = m->all;
+	uint64_t limit = pools_cache_limit(p->env);
+	struct room r = {.account_bytes = limit * ACCOUNT_TIMES, .all_bytes = limit * ALL_TIMES};
+	struct pool *pl;
+
+	p->measuring = NULL;
+	for (size_t i = 0; i < m->n; i++) {
+		pl = find_pool(p, m->v[i].id);
+		if (pl) {
+			pl->bytes = m->v[i].bytes;
+			pl->uid = m->v[i].uid;
+		}
+	}
+	while (make_room(p, &r))
+		;
+	/* One: its bytes are free when the trash is empty. The next look sees. */
+	r.disk_full = disk_is_full(p);
+	if (r.disk_full)
+		make_room(p, &r);
+	if (p->dirty)
+		start_measure(p);
+}
+
+static void run_measure(struct worker *w, void *arg)
+{
+	struct measure *m = arg;
+
+	for (size_t i = 0; i < m->n && !worker_cancelled(w); i++)
+		room_measure(m->data_dir, &m->v[i], 1);
+}
+
+static void free_measure(void *arg)
+{
+	struct measure *m = arg;
+
+	free(m->data_dir);
+	free(m->v);
+	free(m);
+}
+
+static void start_measure(struct pools *p)
+{
+	static const struct worker_task task = {.run = run_measure, .done = on_measured, .release = free_measure};
+	struct measure *m;
+	struct err e = {0};
+
+	if (p->measuring || !p->list)
+		return;
+	m = xcalloc(1, sizeof(*m));
+	m->all = p;
+	m->data_dir = xstrdup(p->env->cfg.data_dir);
+	m->v = list_folders(p, &m->n);
+	p->measured_us = clock_boot_us(p->env->clock);
+	p->dirty = 0;
+	p->measuring = worker_start(p->workers, &task, m, &e);
+	if (p->measuring)
+		return;
+	log_warn("event=pools_not_measured reason=\"%s\"", e.text);
+	free_measure(m);
+}
+
 static void on_look(void *arg)
 {
 	struct pools *p = arg;
@@ -271,6 +419,8 @@ static void on_look(void *arg)
 	DL_FOREACH_SAFE (p->list, pl, next)
 		if (is_due(pl))
 			end_pool(pl);
+	if (p->dirty || disk_is_full(p) || clock_boot_us(p->env->clock) - p->measured_us >= MEASURE_US)
+		start_measure(p);
 	if (p->list)
 		look_later(p);
 }
@@ -329,6 +479,8 @@ void pools_leave(struct pool_folder *f)
 	pools_quiet(f);
 	f->pool->users--;
 	f->pool->left_us = clock_boot_us(f->pool->all->env->clock);
+	f->pool->idle_us = clock_real_us(f->pool->all->env->clock);
+	f->pool->all->dirty = 1;
 	if (f->pool->spoiled && !f->pool->users)
 		end_pool(f->pool);
 	free(f);
@@ -374,6 +526,8 @@ struct pools *pools_create(struct agent_env *env, struct trash *trash)
 	p->env = env;
 	p->trash = trash;
 	p->look = loop_timer_create(env->loop, on_look, p);
+	p->workers = workers_create(env->loop);
+	p->dirty = 1;
 	top = top_path(p);
 	if (access(top, F_OK) == 0)
 		fs_each(top, find_one, p, NULL);
@@ -382,10 +536,18 @@ struct pools *pools_create(struct agent_env *env, struct trash *trash)
 	return p;
 }
 
+void pools_on_end(struct pools *p, void (*on_end)(uint64_t pool, uint64_t job, const char *text, void *arg),
+                  void *arg)
+{
+	p->on_end = on_end;
+	p->arg = arg;
+}
+
 void pools_destroy(struct pools *p)
 {
 	if (!p)
 		return;
+	workers_destroy(p->workers, 1000);
 	while (p->list)
 		forget_pool(p->list);
 	free(p->ids.v);

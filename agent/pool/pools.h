@@ -24,6 +24,9 @@
 struct pools;
 struct pools *pools_create(struct agent_env *env, struct trash *trash);
 void pools_destroy(struct pools *p);
+/* Called when a pool's folder went because the disk has no room for it. */
+void pools_on_end(struct pools *p, void (*on_end)(uint64_t pool, uint64_t job, const char *text, void *arg),
+                  void *arg);
 void pools_order(struct pools *p, const struct wm_pools *m);
 
 struct pool_folder; /* of one launch: a reference */

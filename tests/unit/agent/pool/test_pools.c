@@ -11,6 +11,7 @@
 
 #include "agent/pool/uses.h"
 #include "agent/stage/cache.h"
+#include "common/base/fault.h"
 #include "common/base/hash.h"
 #include "common/os/fsutil.h"
 #include "common/tree/tree.h"
@@ -282,6 +283,106 @@ static void test_chunks(void)
 	list(0, 0, 0);
 }
 
+static void put_bytes(uint64_t id, size_t n)
+{
+	cleanup_free char *cache = cache_of(id), *path = xasprintf("%s/big", cache), *text = xcalloc(1, n);
+
+	if (fs_replace(path, text, n, 0600, NULL) < 0)
+		tap_bail("%s", path);
+}
+
+static char ended[512];
+
+static void note_end(uint64_t pool, uint64_t job, const char *text, void *arg)
+{
+	size_t n = strlen(ended);
+
+	(void)arg;
+	snprintf(ended + n, sizeof(ended) - n, "%llu %llu %s;", (unsigned long long)pool, (unsigned long long)job,
+	         text);
+}
+
+/* A pool that is idle, with so many KiB. */
+static void leave_pool(uint64_t id, size_t kib)
+{
+	struct pool_folder *f = begin(id, 0, 1);
+
+	put_bytes(id, kib * 1024);
+	pools_leave(f);
+	usleep(2000); /* the next one is younger */
+}
+
+static void list_all(uint64_t from, uint64_t to)
+{
+	struct wm_pools m = {0};
+
+	for (uint64_t id = from; id <= to; id++) {
+		wire_u64v_add(&m.pools, id);
+		wire_u64v_add(&m.jobs, id);
+		wire_u64v_add(&m.until_us, 0);
+	}
+	pools_order(p, &m);
+	wire_fini(WM_POOLS, &m);
+}
+
+static void turn_until_gone(uint64_t id)
+{
+	for (int i = 0; i < 500 && exists(id); i++)
+		loop_run_once(env.loop, 10);
+	for (int i = 0; i < 5; i++)
+		loop_run_once(env.loop, 10);
+}
+
+static void test_room(void)
+{
+	uid_t other = 65533, owner = user.uid;
+	struct pool_folder *f;
+
+	pools_on_end(p, note_end, NULL);
+	env.cfg.warm_cache_limit = 1024 * 1024;
+	f = begin(80, 0, 1);
+	put_bytes(80, 900 * 1024);
+	leave_pool(81, 900);
+	leave_pool(82, 900);
+	list_all(80, 82);
+	turn_until_gone(81);
+	ok(!exists(81), "above the bound of an account its oldest idle pool has no folder any more");
+	ok(exists(80) && exists(82), "the one in use and the younger one stay");
+	is_str(ended, "81 81 cache folders of the account's pools are above their limit on this node;",
+	       "hearthd hears of it");
+	ended[0] = '\0';
+	pools_leave(f);
+	if (env.is_root) {
+		user.uid = user.gid = other;
+		leave_pool(83, 900);
+		leave_pool(84, 900);
+		list_all(80, 84);
+		turn_until_gone(82);
+		ok(!exists(82) && exists(80) && exists(83) && exists(84),
+		   "above the bound of the node the one that was idle longest goes, whose ever it is");
+		is_str(ended, "82 82 cache folders of pools are above their limit on this node;", "likewise");
+		user.uid = user.gid = owner;
+	} else {
+		tap_skip("not root: no other account");
+	}
+	list(0, 0, 0);
+	env.cfg.warm_cache_limit = 0;
+	ended[0] = '\0';
+#ifdef HEARTH_FAULTS
+	fault_arm("agent.pool_disk", 1, 1000);
+	leave_pool(85, 1);
+	leave_pool(86, 1);
+	list_all(85, 86);
+	turn_until_gone(85);
+	ok(!exists(85) && exists(86), "on a full disk the oldest idle pool goes, one at a time");
+	is_str(ended, "85 85 the disk of this node is nearly full;", "and hearthd hears of it");
+	fault_clear();
+#else
+	tap_skip("needs --enable-faults");
+#endif
+	list(0, 0, 0);
+}
+
 int main(void)
 {
 	char none[] = "nobody";
@@ -304,6 +405,7 @@ int main(void)
 	test_bounds();
 	test_uses();
 	test_chunks();
+	test_room();
 	pools_destroy(p);
 	trash_destroy(trash);
 	loop_destroy(env.loop);
