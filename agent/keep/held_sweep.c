@@ -25,8 +25,8 @@
 struct held_launch {
 	char *name; /* "17.2" */
 	struct keep_launch id;
-	uint64_t at_s; /* last change */
-	int lost;      /* its index cannot be read */
+	struct timespec at; /* last change */
+	int lost;           /* its index cannot be read */
 	struct keep_entry *v;
 	size_t n;
 	struct keep_removal *removing;
@@ -66,24 +66,35 @@ static void read_index(struct held_launch *l, const char *dir)
 	l->n_removing = x.n_removing;
 }
 
+/* When the index changed, or was lost. */
+static int stat_index(const struct agent_env *env, const char *launch, struct timespec *at)
+{
+	cleanup_free char *dir = held_dir(env, launch), *index = xasprintf("%s/index", dir);
+	struct stat st;
+
+	if (stat(index, &st) < 0 && stat(dir, &st) < 0)
+		return -1;
+	*at = st.st_mtim;
+	return 0;
+}
+
 static int look_launch(const char *name, void *arg)
 {
 	struct look *k = arg;
-	cleanup_free char *dir = held_dir(k->env, name), *index = xasprintf("%s/index", dir);
+	cleanup_free char *dir = held_dir(k->env, name);
 	struct held_launch *l;
 	unsigned long long job;
 	unsigned attempt;
-	struct stat st;
+	struct timespec at;
 	int end = 0;
 
 	if (sscanf(name, "%llu.%u%n", &job, &attempt, &end) != 2 || name[end] != '\0')
 		return 0;
-	if (stat(index, &st) < 0 && stat(dir, &st) < 0)
+	if (stat_index(k->env, name, &at) < 0)
 		return 0;
 	k->v = xreallocarray(k->v, k->n + 1, sizeof(*k->v));
 	l = &k->v[k->n++];
-	*l = (struct held_launch){
-	    .name = xstrdup(name), .id = {.job = job, .attempt = attempt}, .at_s = (uint64_t)st.st_mtime};
+	*l = (struct held_launch){.name = xstrdup(name), .id = {.job = job, .attempt = attempt}, .at = at};
 	read_index(l, dir);
 	return worker_cancelled(k->w);
 }
@@ -210,15 +221,28 @@ static void go_on_removing(const struct held_sweep *s, const struct held_launch 
 		    &(struct removal){.launch = l->name, .seq = l->removing[i].seq, .copy = l->removing[i].copy});
 }
 
+/* It was in use when the thread read its index, and has ended since. */
+static int was_used(const struct held_sweep *s, const struct held_launch *l)
+{
+	struct timespec at;
+
+	return stat_index(s->p.env, l->name, &at) < 0 || at.tv_sec != l->at.tv_sec || at.tv_nsec != l->at.tv_nsec;
+}
+
+/* What cannot be read now may be read later: it waits until it is too old. */
 static void judge_launch(struct held_sweep *s, struct held_launch *l, struct room *r)
 {
-	uint64_t now_s = clock_real_us(s->p.env->clock) / 1000000;
+	uint64_t now_s = clock_real_us(s->p.env->clock) / 1000000, at_s = (uint64_t)l->at.tv_sec;
 
 	if (s->p.in_use(l->name, s->p.arg))
 		return;
-	if (now_s > l->at_s && now_s - l->at_s > HELD_AGE_S) {
+	if (was_used(s, l)) {
+		s->asked = 1; /* the next sweep judges it */
+		return;
+	}
+	if (now_s > at_s && now_s - at_s > HELD_AGE_S) {
 		drop_launch(s, l, "held_too_old", "removed: its node held it for three days");
-	} else if (l->lost || (!l->n && !l->n_removing)) {
+	} else if (!l->lost && !l->n && !l->n_removing) {
 		drop_launch(s, l, "held_nothing", NULL);
 	} else {
 		go_on_removing(s, l);

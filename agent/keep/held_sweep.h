@@ -4,6 +4,8 @@
  * nearly full, or when they have more than --held-limit: first those that have a copy elsewhere, the oldest
  * first.
  *
+ * A launch whose index cannot be read stays until it is too old; nothing of it is known.
+ *
  * A thread reads the indexes, at most once in SWEEP_US. hearthd hears of each checkpoint that goes without a
  * copy. Removals that an earlier agent left go on.
  */

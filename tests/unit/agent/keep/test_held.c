@@ -188,6 +188,69 @@ static void no_words(const char *key, const char *text, void *arg)
 	xappendf(&gone, " [%s]", text);
 }
 
+static int exists(const char *launch)
+{
+	cleanup_free char *dir = dir_of(launch);
+
+	return access(dir, F_OK) == 0;
+}
+
+/* What cannot be read now may be read later: a full table of files, a disk that fails for a moment. */
+static void test_unreadable(struct agent *a)
+{
+	struct trash *trash = trash_create(&a->env);
+	cleanup_free char *dir = dir_of("50.1"), *index = xasprintf("%s/index", dir);
+	struct err e;
+
+	put_place("50.1", 1);
+	if (fs_replace(index, "{", 1, 0600, &e) < 0)
+		tap_bail("%s", e.text);
+	sweep(a, trash, 1);
+	ok(exists("50.1") && has_place("50.1", 1), "a launch whose index cannot be read stays");
+	make_old("50.1");
+	sweep(a, trash, 1);
+	ok(!exists("50.1"), "for three days");
+	trash_destroy(trash);
+}
+
+/* 1 when the sweep begins, 0 when it decides. */
+static int was_in_use(const char *launch, void *arg)
+{
+	int *used = arg;
+
+	return strcmp(launch, "51.1") == 0 && *used;
+}
+
+/* A launch that holds its first checkpoint after the sweep has read its empty index, and ends then. */
+static void test_late(struct agent *a)
+{
+	struct trash *trash = trash_create(&a->env);
+	int used = 1;
+	const struct held_sweep_params p = {.env = &a->env,
+	                                    .link = a->host.link,
+	                                    .trash = trash,
+	                                    .outbox = outbox,
+	                                    .removals = removals,
+	                                    .in_use = was_in_use,
+	                                    .arg = &used};
+	struct held_sweep *s = held_sweep_create(&p);
+	cleanup_free char *dir = dir_of("51.1");
+	struct err e;
+
+	if (fs_mkdir_p(dir, 0700, &e) < 0)
+		tap_bail("%s", e.text);
+	held_sweep_ask(s);
+	usleep(300000); /* the thread reads; the loop does not turn */
+	add_held("51.1", 1, CKPT_COPYING, 100);
+	used = 0;
+	turn(a, 300);
+	ok(exists("51.1") && has_place("51.1", 1), "what it holds by now stays");
+	held_sweep_destroy(s);
+	sweep(a, trash, 1);
+	ok(exists("51.1"), "the next sweep knows it");
+	trash_destroy(trash);
+}
+
 /* hearthd refuses a copy in its store: the agent does not believe in it any more. */
 static void test_refused(struct agent *a)
 {
@@ -331,6 +394,8 @@ int main(void)
 	turn(a, 100);
 	test_sweep(a);
 	test_refused(a);
+	test_unreadable(a);
+	test_late(a);
 	test_again(a);
 	removals_destroy(removals);
 	outbox_destroy(outbox);
