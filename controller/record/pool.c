@@ -226,13 +226,16 @@ static void open_left(struct cluster *c, const struct pool_rec *p, uint64_t job,
 	char name[24];
 
 	find_number(name, job);
-	if (!l && cluster_pool_job(c, job)) /* what it left is used already */
-		return;
-	if (!l) {
-		l = (struct pool_job_rec *)cluster_rec_new(c, CLUSTER_POOL_JOB, name);
+	if (!l) { /* after an earlier attempt it may have left something: the costs add up */
+		l = cluster_pool_job(c, job);
+		if (!l)
+			l = (struct pool_job_rec *)cluster_rec_new(c, CLUSTER_POOL_JOB, name);
 		l->job = job;
 		l->pool = p->id;
-		l->left_us = l->since_us = at_us;
+		l->left_us = l->left_us ? l->left_us : at_us;
+		l->since_us = at_us;
+		l->until_us = l->reused_by = 0;
+		l->status = LEFT_AVAILABLE;
 		rec_set(&l->account, json_str_or(data, "account", NULL));
 	}
 	settle_left(c, l, at_us, idle_price(p));
@@ -266,8 +269,10 @@ static void apply_given(struct cluster *c, struct pool_rec *p, uint64_t at_us, c
 	p->keep_alive_s = json_whole(d, "keep_alive_s", 0);
 	p->expires_us = json_whole(d, "expires_us", 0);
 	rec_set(&p->queue, json_str_or(d, "queue", NULL));
-	free(p->environment);
-	p->environment = cJSON_IsObject(environment) ? json_text(environment) : NULL;
+	if (environment) { /* once for each job: it may be large */
+		free(p->environment);
+		p->environment = cJSON_IsObject(environment) ? json_text(environment) : NULL;
+	}
 	set_parts(p, cJSON_GetObjectItemCaseSensitive(d, "parts"));
 	open_left(c, p, job, at_us, d);
 }

@@ -91,17 +91,15 @@ static cJSON *pool_json(const struct core *c, const struct pool_rec *p)
 
 /* ---- which ------------------------------------------------------------------------------------------- */
 
-/* Finds the pool by its id, or by its name if one pool that lives has it. */
-static struct pool_rec *find_pool(const struct core *c, const char *ref, struct err *e)
+/* Finds the pool that lives and has the name. owner: of that user only, NULL of all. NULL: none, or several;
+ * e says which. */
+static struct pool_rec *find_named(const struct core *c, const char *ref, const char *owner, struct err *e)
 {
 	struct pool_rec *found = NULL;
-	uint64_t id;
 	TEXT(others);
 
-	if (str_parse_u64(ref, &id) == 0 && cluster_pool(&c->records, id))
-		return cluster_pool(&c->records, id);
 	for (struct pool_rec *p = pool_first(c); p; p = pool_next(p)) {
-		if (!p->name || strcmp(p->name, ref) != 0)
+		if (!p->name || strcmp(p->name, ref) != 0 || (owner && strcmp(p->owner ? p->owner : "", owner) != 0))
 			continue;
 		if (found)
 			text_add(&others, "%s%" PRIu64, text_is_empty(&others) ? "" : ", ", p->id);
@@ -116,13 +114,26 @@ static struct pool_rec *find_pool(const struct core *c, const char *ref, struct 
 	return found && text_is_empty(&others) ? found : NULL;
 }
 
+/* Finds the pool by its id, or by its name: one of the user first. */
+static struct pool_rec *find_pool(const struct core *c, const struct request *rq, struct err *e)
+{
+	const char *ref = rq->node ? rq->node : "";
+	struct pool_rec *own;
+	uint64_t id;
+
+	if (str_parse_u64(ref, &id) == 0 && cluster_pool(&c->records, id))
+		return cluster_pool(&c->records, id);
+	own = find_named(c, ref, req_user(c, rq), e);
+	return own || e->code == ERR_CONFLICT ? own : find_named(c, ref, NULL, e);
+}
+
 /* The pool that the request names and may change. NULL: the request is answered. */
 static struct pool_rec *pool_to_change(struct core *c, struct request *rq)
 {
 	struct pool_rec *p;
 	struct err e;
 
-	p = find_pool(c, rq->node ? rq->node : "", &e);
+	p = find_pool(c, rq, &e);
 	if (!p)
 		reply_err(c, rq, &e);
 	else if (rq->role != ROLE_ADMIN && strcmp(p->owner ? p->owner : "", req_user(c, rq)) != 0)
@@ -187,7 +198,7 @@ void req_pools(struct core *c, struct request *rq)
 void req_pool(struct core *c, struct request *rq)
 {
 	struct err e;
-	const struct pool_rec *p = find_pool(c, rq->node ? rq->node : "", &e);
+	const struct pool_rec *p = find_pool(c, rq, &e);
 
 	if (p)
 		hold_reply(c, rq, 200, pool_json(c, p));
@@ -208,6 +219,13 @@ void req_pool_keep(struct core *c, struct request *rq)
 		reply_fail(c, rq, ERR_LIMIT,
 		           "keep_alive_s: expected 1 to %" PRIu64 " seconds (%s, warm_keep_alive_max)", max,
 		           str_duration(max, span, sizeof(span)));
+		return;
+	}
+	if (pool_used_by(p)) {
+		reply_fail(c, rq, ERR_CONFLICT,
+		           "pool %" PRIu64 " is in use by job %" PRIu64
+		           ", and gets the time of that job at its end; set another one after that",
+		           p->id, pool_used_by(p));
 		return;
 	}
 	pool_set_time(c, p, keep, req_user(c, rq));
@@ -231,6 +249,8 @@ static int read_nodes(const struct pool_rec *p, const char *text, struct strv *o
 			rc = err_set(e, ERR_NOT_FOUND, "pool %" PRIu64 " has nothing on node \"%.100s\"", p->id, w);
 	}
 	free(all);
+	if (rc == 0 && !out->n)
+		rc = err_set(e, ERR_INVALID, "node: expected names of nodes; without it all of the pool ends");
 	return rc;
 }
 

@@ -305,7 +305,9 @@ static void add_part(struct core *c, const struct cjob *j, const struct place_re
 	cJSON_AddItemToArray(cJSON_AddArrayToObject(d, "parts"), o);
 }
 
-static cJSON *given_data(struct core *c, const struct cjob *j, uint64_t pool, uint64_t chain_us)
+/* p: the pool that gets it, NULL a new one. */
+static cJSON *given_data(struct core *c, const struct cjob *j, const struct pool_rec *p, uint64_t pool,
+                         uint64_t chain_us)
 {
 	const struct job_spec *s = j->act->spec;
 	char account[ACCOUNT_PATH];
@@ -319,7 +321,8 @@ static cJSON *given_data(struct core *c, const struct cjob *j, uint64_t pool, ui
 	cJSON_AddBoolToObject(d, "exclusive", s->exclusive);
 	json_add_u64(d, "keep_alive_s", pool_keep_alive(c, s));
 	json_add_u64(d, "expires_us", expires_at(c, chain_us, pool_keep_alive(c, s)));
-	cJSON_AddItemToObject(d, "environment", pool_environment(s, j->r.bundle, &j->act->inputs));
+	if (!p || p->last_job != j->r.id)
+		cJSON_AddItemToObject(d, "environment", pool_environment(s, j->r.bundle, &j->act->inputs));
 	return d;
 }
 
@@ -333,7 +336,7 @@ uint64_t pool_keep_alive(const struct core *c, const struct job_spec *s)
 static void make_pool(struct core *c, struct cjob *j, const struct place_rec *p)
 {
 	uint64_t id = ++c->jobs.last_id, chain = j->pool_chain_us ? j->pool_chain_us : now_real(c);
-	cJSON *d = given_data(c, j, id, chain);
+	cJSON *d = given_data(c, j, NULL, id, chain);
 
 	json_add_str(d, "name", j->r.name);
 	json_add_str(d, "owner", j->r.owner);
@@ -343,11 +346,19 @@ static void make_pool(struct core *c, struct cjob *j, const struct place_rec *p)
 		j->pool = id;
 }
 
-static int node_stays(const struct core *c, uint64_t node_id)
+static int is_reserved(const struct core *c, const char *node, const char *queue)
+{
+	for (const struct creserve *r = reserve_first(c); r; r = reserve_next(r))
+		if (r->rec.state == RESERVE_ACTIVE && !reserve_for_queue(&r->rec, queue) && reserve_has_node(r, node))
+			return 1;
+	return 0;
+}
+
+static int node_stays(const struct core *c, uint64_t node_id, const char *queue)
 {
 	const struct cnode *n = node_by_id(c, node_id);
 
-	return n && n->r.state == NODE_UP && !n->r.drain;
+	return n && n->r.state == NODE_UP && !n->r.drain && !is_reserved(c, n->name, queue);
 }
 
 int pool_leave(struct core *c, struct cjob *j, const struct place_rec *p)
@@ -356,7 +367,7 @@ int pool_leave(struct core *c, struct cjob *j, const struct place_rec *p)
 	char account[ACCOUNT_PATH];
 	cJSON *d;
 
-	if (!pool_keep_alive(c, j->act->spec) || !node_stays(c, p->node_id))
+	if (!pool_keep_alive(c, j->act->spec) || !node_stays(c, p->node_id, j->r.queue))
 		return 0;
 	if (j->pool && (!pool || pool->ended_us)) /* it ended meanwhile: there is no second one */
 		return 0;
@@ -364,7 +375,7 @@ int pool_leave(struct core *c, struct cjob *j, const struct place_rec *p)
 	if (budget_used_up(c, account))
 		return 0;
 	if (pool) {
-		d = given_data(c, j, pool->id, pool->chain_us);
+		d = given_data(c, j, pool, pool->id, pool->chain_us);
 		add_part(c, j, p, d);
 		cluster_post(c, EV_POOL_GIVEN, d);
 	} else {
@@ -400,7 +411,8 @@ void pool_end(struct core *c, struct pool_rec *p, enum pool_cause cause, const s
 	if (cluster_post(c, EV_POOL_ENDED, d) == 0) {
 		pool_feed(c, p);
 		for (uint32_t i = 0; i < n; i++)
-			send_to_node(c, ids[i]);
+			if (!pool_part_on(p, ids[i]))
+				send_to_node(c, ids[i]);
 		log_info("event=pool_ended pool=%" PRIu64 " cause=\"%s\" left=%u", id, pool_cause_names[cause],
 		         p->n_parts);
 	}
@@ -485,7 +497,9 @@ static void give_up_pool(struct core *c, struct cjob *j)
 	for (uint32_t i = 0; i < p->n_parts; i++)
 		if (p->parts[i].used_by == j->r.id)
 			strv_add(&nodes, p->parts[i].node);
-	if (nodes.n)
+	if (!job_ended(j->r.status) && p->last_job == j->r.id)
+		pool_end(c, p, POOL_OWNER, NULL, 0, "the job that left it goes on");
+	else if (nodes.n)
 		pool_end(c, p, POOL_OWNER, nodes.n == p->n_parts ? NULL : &nodes, 0,
 		         "the job that used it did not give it back");
 	if (!p->ended_us)
@@ -526,6 +540,17 @@ uint64_t pools_next_us(const struct core *c)
 	return c->pools.live || c->pools.ended ? c->pools.at_us : UINT64_MAX;
 }
 
+/* Ends the pool if nobody pays it any more: a budget may be used up while hearthd is down. */
+static int end_unpaid(struct core *c, struct pool_rec *p)
+{
+	const struct pool_job_rec *l = cluster_pool_job(&c->records, p->last_job);
+
+	if (!l || !l->account || !budget_used_up(c, l->account))
+		return 0;
+	pool_end(c, p, POOL_OWNER, NULL, 0, "a budget of its account is used up");
+	return 1;
+}
+
 void pools_review(struct core *c)
 {
 	uint64_t now = now_real(c);
@@ -534,7 +559,7 @@ void pools_review(struct core *c)
 	c->pools.at_us = UINT64_MAX;
 	for (struct pool_rec *p = pool_first(c), *next; p; p = next) {
 		next = pool_next(p);
-		if (pool_used_by(p) || is_unfinished(c, p->last_job))
+		if (pool_used_by(p) || is_unfinished(c, p->last_job) || end_unpaid(c, p))
 			continue;
 		if (now >= p->expires_us)
 			pool_end(c, p, p->expires_us >= chain_end(c, p->chain_us) ? POOL_LIMIT : POOL_EXPIRED, NULL, 0,
@@ -571,9 +596,11 @@ void pools_loaded(struct core *c)
 	c->pools.at_us = 0;
 	for (struct cluster_rec *r = c->records.all[CLUSTER_POOL_JOB]; r; r = r->hh.next) {
 		const struct pool_job_rec *l = (const struct pool_job_rec *)r;
+		struct cjob *j = is_unfinished(c, l->job) ? job_find(c, l->job) : NULL;
 
-		if (is_unfinished(c, l->job)) /* it leaves one pool only, also when that has ended */
-			job_find(c, l->job)->pool = l->pool;
+		/* An attempt leaves one pool only, also when that has ended; the next one may leave another. */
+		if (j && j->r.status != JOB_QUEUED && j->r.att && j->r.att->outcome != OUT_NONE)
+			j->pool = l->pool;
 	}
 	for (struct cluster_rec *r = c->records.all[CLUSTER_POOL]; r; r = r->hh.next)
 		keep_lists(c, (struct cpool *)r);

@@ -180,13 +180,7 @@ static int exec_show(struct ctx *c)
 
 static void report_kept(const cJSON *p)
 {
-	char span[40];
-	if (strcmp(print_member(p, "state"), "in_use") == 0)
-		printf("pool %s waits for %s when job %s has ended\n", print_member(p, "id"),
-		       str_duration((uint64_t)print_number(p, "keep_alive_s"), span, sizeof(span)),
-		       print_member(p, "used_by"));
-	else
-		printf("pool %s expires at %s\n", print_member(p, "id"), print_time_zone(jtext(p, "expires_at")));
+	printf("pool %s expires at %s\n", print_member(p, "id"), print_time_zone(jtext(p, "expires_at")));
 }
 
 static int exec_keep(struct ctx *c)

@@ -70,13 +70,13 @@ ok "a job runs in the pool" wait_until 20 prints in_use pool "$id" .state
 rc 0 "it uses warm pool $id" "why of a running job names its pool" why "$long"
 rc 0 "^warm pool +uses pool $id, and gives it back" "show of a running job" show "$long"
 rc 0 " $id [^ ]+ in use  " "nodes shows that the pool is in use" nodes
-rc 0 "waits for 2h when job $long has ended" "keep of a pool in use" pool keep "$id" --for 2h
-is "$(pool "$id" .keep_alive_s)" 7200 "keep sets the time"
+rc 4 "in use by job $long" "keep of a pool in use is refused" pool keep "$id" --for 2h
 "$jobctl" stop "$long" >/dev/null
 ok "a stopped job gives its pool back" wait_until 20 prints available pool "$id" .state
 
 # --- keep and drop ----------------------------------------------------------------------------------------------
 rc 0 "^pool $id expires at 20" "keep" pool keep "$id" --for 1h
+is "$(pool "$id" .keep_alive_s)" 3600 "keep sets the time"
 rc 4 "warm_keep_alive_max" "keep for longer than the cluster allows is refused" pool keep "$id" --for 2d
 rc 3 "nothing on node" "drop of another node is refused" pool drop "$id" node-9
 rc 0 "^pool $id has 1 node left" "drop of one node" pool drop "$id" node-2

@@ -129,7 +129,6 @@ static void test_changes(struct js *s)
 {
 	jr_expect(s, "pool keep 12 --for 30m", 0, NULL, "");
 	like(js_last_of(s, "PATCH")->body, "\"keep_alive_s\":1800", "keep sends seconds");
-	jr_expect(s, "pool keep 13 --for 2h", 0, "pool 13 waits for 2h when job 14 has ended\n", "");
 	jr_expect(s, "pool keep 12", 2, "", "missing --for DURATION");
 	jr_expect(s, "pool keep 12 --for long", 2, "", "--for");
 	jr_expect(s, "pool keep 12 --for 0", 2, "", "jobctl pool drop 12");
