@@ -28,10 +28,8 @@
 #include "common/base/strutil.h"
 #include "common/os/fsutil.h"
 
-#define TELL_US       200000u
-#define PAUSE_MS      100u
-#define CACHE_MIN     (1ull << 30)
-#define EVICT_EVERY_S 60
+#define TELL_US  200000u
+#define PAUSE_MS 100u
 
 /* ---- to the loop
  * ------------------------------------------------------------------------------------------- */
@@ -215,82 +213,6 @@ static int write_links(struct stage *s)
 	if (fs_replace(path, text, strlen(text), 0600, &e) == 0)
 		return 0;
 	return stage_fail(s, RC_NONE, &e);
-}
-
-static int points_here(const char *name, void *arg)
-{
-	const char **entry_and_jobs = arg;
-	cleanup_free char *link = xasprintf("%s/%s/venv", entry_and_jobs[1], name);
-	char target[4096];
-	ssize_t n = readlink(link, target, sizeof(target) - 1);
-
-	target[n > 0 ? n : 0] = '\0';
-	return strcmp(target, entry_and_jobs[0]) == 0 ? -1 : 0;
-}
-
-int stage_env_used(const char *jobs, const char *entry_dir)
-{
-	const char *both[] = {entry_dir, jobs};
-
-	return fs_each(jobs, points_here, both, NULL) < 0;
-}
-
-struct holders { /* of entries that are not evicted */
-	const char *jobs;
-	const struct uses *uses; /* of warm pools; NULL: they count no longer */
-};
-
-static int pool_uses(const char *path, void *arg)
-{
-	const struct holders *h = arg;
-
-	return h->uses && uses_hold(h->uses, path);
-}
-
-static int venv_used(const char *entry_dir, void *arg)
-{
-	const struct holders *h = arg;
-
-	return pool_uses(entry_dir, arg) || stage_env_used(h->jobs, entry_dir);
-}
-
-/* Looking through the caches takes a while where they are large, and many jobs may start at once. */
-static int evicted_lately(const char *cache)
-{
-	cleanup_free char *mark = xasprintf("%s/.evicted", cache);
-	uint64_t now_s = clock_real_us(clock_real()) / 1000000;
-	struct stat st;
-
-	if (stat(mark, &st) == 0 && (uint64_t)st.st_mtime <= now_s &&
-	    now_s - (uint64_t)st.st_mtime < EVICT_EVERY_S)
-		return 1;
-	return fs_replace(mark, "", 0, 0600, NULL) < 0;
-}
-
-void stage_evict(struct stage *s)
-{
-	cleanup_free char *cache = xasprintf("%s/cache", s->data_dir), *jobs = xasprintf("%s/jobs", s->data_dir);
-	cleanup_free char *blobs = xasprintf("%s/blobs", cache), *trees = xasprintf("%s/trees", cache);
-	cleanup_free char *inputs = xasprintf("%s/inputs", cache), *venvs = xasprintf("%s/venvs", cache);
-	struct holders h = {.jobs = jobs};
-	struct uses *uses = NULL;
-	uint64_t free_bytes, total;
-	unsigned n;
-
-	if (evicted_lately(cache) || fs_disk_free(s->data_dir, &free_bytes, &total, NULL) < 0)
-		return;
-	/* A tenth of the disk each, less when it is nearly full: then warm pools are worth less than room. */
-	if (free_bytes >= total / 20) {
-		h.uses = uses = uses_load(s->data_dir);
-		uses_add_chunks(uses, blobs);
-	}
-	total = free_bytes < total / 20 ? total / 40 : total / 10;
-	total = total < CACHE_MIN ? CACHE_MIN : total;
-	n = cache_evict(trees, total, pool_uses, &h) + cache_evict(inputs, total, pool_uses, &h) +
-	    cache_evict(venvs, total, venv_used, &h) + cache_evict_blobs(blobs, total, pool_uses, &h);
-	uses_free(uses);
-	if (n)
-		log_info("event=cache_evicted entries=%u", n);
 }
 
 void stage_modest(int on)

@@ -84,9 +84,13 @@ int stage_check_room(struct stage *s, uint64_t need, const char *what, struct er
 int stage_left(const struct stage *s, uint64_t *left); /* bytes that the disk limit leaves; 0: no limit */
 int stage_pause(void *arg);                            /* arg: struct stage; a moment, -1 cancelled */
 
-/* ---- stage.c, for prefetch.c ---- */
+/* ---- evict.c ---- */
 int stage_env_used(const char *jobs, const char *entry_dir); /* by a job that is on this node */
 void stage_evict(struct stage *s);                           /* keeps the caches within their bounds */
+/* Evicts, oldest first, until so many bytes are free, as far as that goes. */
+void stage_make_room(const struct stage *s, uint64_t need);
+
+/* ---- stage.c, for prefetch.c ---- */
 void stage_free(void *arg);
 /* The I/O priority of the calling thread, and of what it starts: jobs of this node go before it. */
 void stage_modest(int on);

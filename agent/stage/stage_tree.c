@@ -75,6 +75,11 @@ static int check_space(const struct stage *s, uint64_t need, struct err *e)
 	if (s->ahead && (need > left || left - need < total / AHEAD_LEAVES))
 		return err_set(e, ERR_NOSPACE, "the tree needs %s, and too little of %s would be left free",
 		               str_size(need, a, sizeof(a)), s->data_dir);
+	if (need > left) {
+		stage_make_room(s, need);
+		if (fs_disk_free(s->data_dir, &left, &total, e) < 0)
+			return -1;
+	}
 	if (need <= left)
 		return 0;
 	return err_set(e, ERR_NOSPACE, "the tree needs %s, but %s has %s left", str_size(need, a, sizeof(a)),

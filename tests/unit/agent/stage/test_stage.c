@@ -5,14 +5,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "agent/base/copy.h"
 #include "agent/launch/launch_steps.h"
+#include "agent/pool/uses.h"
 #include "agent/stage/cache.h"
 #include "common/os/fsutil.h"
 #include "common/tree/tree.h"
@@ -686,8 +689,81 @@ static void test_busy(void)
 	is_int(k.rc, 0, "it has its turn");
 }
 
+/* An input in the cache that warm pool 5 uses. It says that it has so many bytes; `real` are there. */
+static void make_pool_input(const char *key, const char *bytes, size_t real)
+{
+	cleanup_free char *kind = xasprintf("%s/cache/inputs", k.env.cfg.data_dir);
+	cleanup_free char *data = xasprintf("%s/%s/data", kind, key), *text = xcalloc(1, real + 1);
+	cleanup_free char *pool = xasprintf("%s/pools/5", k.env.cfg.data_dir), *use = xasprintf("inputs/%s", key);
+	cleanup_free char *mark = xasprintf("%s/%s/.complete", kind, key);
+	struct cache_entry c;
+	struct err e;
+
+	if (fs_mkdir_p(pool, 0755, &e) < 0 || cache_open(&c, kind, key, 0755, never, NULL, &e) < 0 ||
+	    fs_write_atomic(data, text, real, 0644, &e) < 0 || cache_commit(&c, &e) < 0 ||
+	    uses_add(pool, use, &e) < 0)
+		tap_bail("%s", e.text);
+	cache_close(&c);
+	if (bytes)
+		stagekit_put(mark, bytes);
+}
+
+static int has_pool_input(const char *key)
+{
+	cleanup_free char *path = xasprintf("%s/cache/inputs/%s/data", k.env.cfg.data_dir, key);
+
+	return access(path, F_OK) == 0;
+}
+
+static void test_pool_bound(void)
+{
+	cleanup_free char *mark = xasprintf("%s/cache/.evicted", k.env.cfg.data_dir);
+
+	make_pool_input("vast", "90000000000000", 1);
+	make_pool_input("small", NULL, 1);
+	unlink(mark);
+	stagekit_run(&k, "", NULL, NULL, NULL);
+	ok(!has_pool_input("vast"), "what pools use is evicted, too, above the bound of its kind");
+	ok(has_pool_input("small"), "within it stays");
+}
+
+/* On a disk of 256 MiB. */
+static void test_full_disk(void)
+{
+	cleanup_free char *piece = xcalloc(1, TREE_CHUNK_MAX), *text = xstrdup(""), *manifest = NULL;
+	char chunk[HASH_HEX_SIZE], digest[HASH_HEX_SIZE];
+	const unsigned parts = (30u << 20) / TREE_CHUNK_MAX + 1;
+	struct err e;
+
+	if (geteuid() != 0 || mount("none", k.env.cfg.data_dir, "tmpfs", 0, "size=256m,mode=0711") < 0) {
+		tap_skip("no disk of its own");
+		return;
+	}
+	make_pool_input("large", NULL, 240u << 20);
+	hash_hex(piece, TREE_CHUNK_MAX, chunk);
+	for (unsigned i = 0; i < parts; i++) {
+		char *next = xasprintf("%s%s%s:0:%u", text, i ? "," : "", chunk, TREE_CHUNK_MAX);
+
+		free(text);
+		text = next;
+	}
+	manifest =
+	    xasprintf("hearth-tree 1\nf 644 %llu big %s\n", (unsigned long long)parts * TREE_CHUNK_MAX, text);
+	hash_hex(manifest, strlen(manifest), digest);
+	if (blob_cache(k.ctl.blobdir, chunk, piece, TREE_CHUNK_MAX, &e) < 0 ||
+	    blob_cache(k.ctl.blobdir, digest, manifest, strlen(manifest), &e) < 0)
+		tap_bail("%s", e.text);
+	stagekit_run(&k, "", digest, NULL, NULL);
+	is_int(k.rc, 0, k.text ? k.text : "a tree has room where the rest of a disk is a pool's");
+	ok(!has_pool_input("large"), "what the pool used went for it");
+	umount2(k.env.cfg.data_dir, MNT_DETACH);
+}
+
 int main(void)
 {
+	/* Its mounts are its own. */
+	if (geteuid() == 0 && unshare(CLONE_NEWNS) == 0)
+		mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
 	stagekit_start(&k);
 	test_bundle();
 	test_many();
@@ -706,6 +782,8 @@ int main(void)
 	test_hostile();
 	test_dirs_again();
 	test_busy();
+	test_pool_bound();
+	test_full_disk();
 	stagekit_stop(&k);
 	return tap_done();
 }
