@@ -40,7 +40,7 @@ else:
 print("laid")
 END
 cat >"$CLUSTER/src/look.py" <<'END'
-import ctypes, os, socket, subprocess
+import ctypes, os, socket, subprocess, sys
 cache = os.environ["HEARTH_WARM_CACHE"]
 for place in ("/tmp", "/dev/shm", os.environ["TMPDIR"], "/opt/ml"):
     for folder, _, files in os.walk(place):
@@ -62,17 +62,25 @@ if subprocess.run(["pgrep", "-f", "hearth-trap-daemon"], stdout=subprocess.DEVNU
 mask = os.umask(0)
 if mask != 0o022:
     print("TRAP umask %o" % mask)
-pools = os.path.dirname(os.path.dirname(os.path.realpath(cache)))
-for folder, _, files in os.walk(pools):
-    if "hearth-trap" in files and folder != os.path.realpath(cache):
-        print("TRAP pool", folder)
+if len(sys.argv) > 1:  # the cache folder of the pool, and this job is not to have it
+    try:
+        os.stat(os.path.dirname(sys.argv[1]))  # it may walk to it, so what follows tells something
+        print("TRAP pool", os.listdir(sys.argv[1]))
+    except PermissionError as e:
+        print("denied" if e.filename == sys.argv[1] else e)
+    except FileNotFoundError:
+        print("no pool")
+    try:
+        print("TRAP pool", open(sys.argv[1] + "/hearth-trap").read())
+    except OSError:
+        pass
 if os.path.exists(cache + "/hearth-trap"):
     print("TRAP token" if open(cache + "/hearth-trap").read() == os.environ["HEARTH_TOKEN"] else "cached")
 print("looked")
 END
-submit() { # ACCOUNT NAME PROGRAM KEEP-ALIVE
-	printf '{"name": "%s", "launcher": "direct", "command": ["python3", "%s"], "source_dir": "%s", "limits": {"grace_s": 1}, "retry": {"max_attempts": 0}, "warm_pool": {"keep_alive_s": %s}}\n' \
-		"$2" "$3" "$CLUSTER/src" "$4" >"$CLUSTER/$2.json"
+submit() { # ACCOUNT NAME PROGRAM KEEP-ALIVE [WORD]
+	printf '{"name": "%s", "launcher": "direct", "command": ["python3", "%s"%s], "source_dir": "%s", "limits": {"grace_s": 1}, "retry": {"max_attempts": 0}, "warm_pool": {"keep_alive_s": %s}}\n' \
+		"$2" "$3" "${5:+, \"$5\"}" "$CLUSTER/src" "$4" >"$CLUSTER/$2.json"
 	chmod 644 "$CLUSTER/$2.json"
 	cluster_as "$1" submit "$CLUSTER/$2.json"
 }
@@ -84,13 +92,17 @@ lay=$(submit daemon lay lay.py 600)
 ok "the job with the traps ends" wait_until 30 ended "$lay"
 is "$(hearth logs "$lay" | grep -v '^$')" laid "all traps were laid"
 ok "its pool is on the node" wait_until 10 has_folder
+cache=$(echo "$CLUSTER"/host1/data/pools/*/cache)
+ok "its cache folder has the trap" test -f "$cache/hearth-trap"
+other=$(submit nobody other look.py 0 "$cache")
+ok "a job of another account ends while the pool lives" wait_until 30 ended "$other"
+is "$(hearth logs "$other" | grep -v '^$')" "denied
+looked" "it finds nothing at all, and the pool's folder is closed to it"
+ok "the pool is still there" test -f "$cache/hearth-trap"
 same=$(submit daemon same look.py 0)
 ok "the next job of its account ends" wait_until 30 ended "$same"
 is "$(hearth logs "$same" | grep -v '^$')" "cached
 looked" "it finds the cache folder, and no trap"
-other=$(submit nobody other look.py 0)
-ok "a job of another account ends" wait_until 30 ended "$other"
-is "$(hearth logs "$other" | grep -v '^$')" looked "it finds nothing at all"
 ok "the folder goes with the pool" wait_until 20 has_none
 cluster_clean "after the traps"
 done_testing
