@@ -24,6 +24,8 @@
 struct walk {
 	int (*fn)(const char *path, const char *facts, int in_cache, void *arg);
 	void *arg;
+	int at; /* of the entry: its folder, and its name in there */
+	const char *name;
 	char path[4096];
 };
 
@@ -54,6 +56,8 @@ static int walk_entry(struct walk *w, int at, const char *name, size_t n, int in
 		return -1;
 	facts = facts_of(&st);
 	in_cache |= strcmp(name, PYCACHE) == 0 && S_ISDIR(st.st_mode);
+	w->at = at;
+	w->name = name;
 	if (w->fn(w->path, facts, in_cache, w->arg) < 0)
 		return -1;
 	if (!S_ISDIR(st.st_mode))
@@ -128,6 +132,7 @@ struct line {
 };
 
 struct check {
+	const struct walk *walk;
 	struct line *lines;
 	unsigned left; /* lines that were not seen yet */
 	char *what;
@@ -146,7 +151,8 @@ static int match_line(const char *path, const char *facts, int in_cache, void *a
 		c->left--;
 		return 0;
 	}
-	if (in_cache) /* new; one that was changed is missing at the end */
+	/* New, or changed: then it is missing at the end. Nobody knows what was compiled into it. */
+	if (in_cache && (facts[0] == 'd' || unlinkat(c->walk->at, c->walk->name, 0) == 0))
 		return 0;
 	c->what = xstrdup(path);
 	return -1;
@@ -187,6 +193,7 @@ int venv_print_check(const char *entry_dir, char **what)
 	*what = NULL;
 	if (fs_read_file(path, PRINT_MAX, &text, &n, NULL) < 0)
 		return 0;
+	c.walk = &w;
 	index_lines(&c, text);
 	same = walk_env(&w, entry_dir) == 0 && c.left == 0;
 	if (!same && !c.what && c.lines) {

@@ -3,8 +3,9 @@
  * packages at run time, which must not reach the next job.
  *
  * KEY/print has a line for each entry of KEY/env: type, mode, size, times and inode. A changed file keeps
- * neither its ctime nor its inode, whatever a job sets its times to. Python may add to a __pycache__, because
- * what was compiled at the installation is not compiled again. Blocks: for threads.
+ * neither its ctime nor its inode, whatever a job sets its times to. Python may add to a __pycache__: the
+ * check removes what is new there, because it may hold any code. What was compiled at the installation stays.
+ * Blocks: for threads.
  */
 #ifndef HEARTH_AGENT_STAGE_VENV_PRINT_H
 #define HEARTH_AGENT_STAGE_VENV_PRINT_H
@@ -13,7 +14,8 @@
 
 /* Records the environment of the cache's entry: before its commit. */
 int venv_print_save(const char *entry_dir, struct err *e);
-/* 1: as it was; 0: changed, *what names the first difference (malloc'ed), or it was never recorded. */
+/* 1: as it was, or is again; 0: changed, *what names the first difference (malloc'ed), or it was never
+ * recorded. */
 int venv_print_check(const char *entry_dir, char **what);
 
 #endif

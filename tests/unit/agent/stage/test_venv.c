@@ -185,6 +185,7 @@ static void test_changed(void)
 	stagekit_put(cached, "");
 	stage(req);
 	ok(!k.built, "what Python adds to __pycache__ does not count as a change");
+	ok(access(cached, F_OK) < 0, "and does not reach the next job: it may hold any code");
 	trap = in_env("trap.py");
 	stagekit_put(trap, "print('trap')\n");
 	link = xasprintf("%s/venv", k.paths.work);
