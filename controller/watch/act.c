@@ -1,9 +1,9 @@
 /*
  * act: alarms become events `alert`, orders become what the job's keys say.
  *
- * A job has ALERTS_MAX events at most; later alarms neither log nor pin, and act as their keys say. The pin
- * of a checkpoint stays when the loss has healed: its owner decides. The watches keep WATCH_PINS pins of a
- * job and release the oldest.
+ * A job has ALERTS_MAX events at most, and rules raise none beyond ALERTS_RULES; later alarms neither log nor
+ * pin, and act as their keys say. The pin of a checkpoint stays when the loss has healed: its owner decides.
+ * The watches keep WATCH_PINS pins of a job and release the oldest.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -19,7 +19,8 @@
 #include "controller/state/turn.h"
 #include "controller/watch/watch_int.h"
 
-#define ALERTS_MAX 1000
+#define ALERTS_MAX   1000
+#define ALERTS_RULES 500 /* where rules stop: the rest is the loss watch's */
 
 /* ---- alarms ------------------------------------------------------------------------------------------ */
 
@@ -281,7 +282,7 @@ void watch_raise(struct core *c, struct job_watch *w, const struct watch_seen *b
 	int64_t onset = r->rule->metric ? r->state->since : r->step;
 	uint64_t margin = (uint64_t)w->job->act->spec->watch.conf.margin_steps;
 	const struct ckpt *pin = NULL;
-	int full = is_full(w);
+	int full = w->job->r.alerts >= ALERTS_RULES;
 	TEXT(text);
 
 	rule_text(r, by, &text);

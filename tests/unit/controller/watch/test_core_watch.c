@@ -407,6 +407,22 @@ static void test_rule_bound(void)
 	world_end_well(l.w);
 }
 
+/* One rule that is raised each minute leaves alerts for the loss watch. */
+static void test_rule_share(void)
+{
+	struct lab l;
+
+	begin(&l, 13, JOB(", \"rules\": [{\"name\": \"oops\", \"pattern\": \"x\"}]"));
+	train(&l, 1, 60, 0);
+	job_find(l.w->core, l.job)->r.alerts = 500; /* all of rules */
+	line_seen(&l, "oops", 61);
+	is_int(count_events(&l, "alert"), 0, "rules have used up their part");
+	for (int64_t step = 62; step < 70; step++)
+		points(&l, step, NAN, ++l.seq);
+	is_int(count_events(&l, "alert"), 1, "a loss that is not finite has its alert");
+	world_destroy(l.w);
+}
+
 static void test_rule_acts(void)
 {
 	char reason[200];
@@ -452,6 +468,7 @@ int main(void)
 	test_patience();
 	test_rules();
 	test_rule_bound();
+	test_rule_share();
 	test_rule_acts();
 	test_end();
 	return tap_done();
