@@ -9,12 +9,15 @@
 #include "common/base/xalloc.h"
 #include "common/os/fsutil.h"
 
-static const struct room_folder *oldest_idle(const struct room_folder *v, size_t n, const uid_t *uid)
+#define WORTH_BYTES (1024u * 1024) /* a smaller folder gives a full disk nothing */
+
+static const struct room_folder *oldest_idle(const struct room_folder *v, size_t n, const uid_t *uid,
+                                             uint64_t least)
 {
 	const struct room_folder *best = NULL;
 
 	for (size_t i = 0; i < n; i++)
-		if (v[i].idle_us && v[i].bytes && (!uid || v[i].uid == *uid) &&
+		if (v[i].idle_us && v[i].bytes >= least && (!uid || v[i].uid == *uid) &&
 		    (!best || v[i].idle_us < best->idle_us))
 			best = &v[i];
 	return best;
@@ -39,7 +42,7 @@ const struct room_folder *room_choose(const struct room_folder *v, size_t n, con
 	for (size_t i = 0; i < n && r->account_bytes; i++) {
 		if (!v[i].idle_us || sum_of(v, n, &v[i].uid) <= r->account_bytes)
 			continue;
-		one = oldest_idle(v, n, &v[i].uid);
+		one = oldest_idle(v, n, &v[i].uid, 1);
 		if (one && (!best || one->idle_us < best->idle_us))
 			best = one;
 	}
@@ -47,9 +50,9 @@ const struct room_folder *room_choose(const struct room_folder *v, size_t n, con
 		return best;
 	*why = "cache folders of pools are above their limit on this node";
 	if (r->all_bytes && sum_of(v, n, NULL) > r->all_bytes)
-		return oldest_idle(v, n, NULL);
+		return oldest_idle(v, n, NULL, 1);
 	*why = "the disk of this node is nearly full";
-	return r->disk_full ? oldest_idle(v, n, NULL) : NULL;
+	return r->disk_full ? oldest_idle(v, n, NULL, WORTH_BYTES) : NULL;
 }
 
 void room_measure(const char *data_dir, struct room_folder *v, size_t n)

@@ -370,11 +370,13 @@ static void test_room(void)
 	ended[0] = '\0';
 #ifdef HEARTH_FAULTS
 	fault_arm("agent.pool_disk", 1, 1000);
-	leave_pool(85, 1);
-	leave_pool(86, 1);
-	list_all(85, 86);
+	leave_pool(84, 1);
+	leave_pool(85, 1100);
+	leave_pool(86, 1100);
+	list_all(84, 86);
 	turn_until_gone(85);
-	ok(!exists(85) && exists(86), "on a full disk the oldest idle pool goes, one at a time");
+	ok(!exists(85) && exists(86) && exists(84),
+	   "on a full disk the oldest idle pool of some size goes, one at a time");
 	is_str(ended, "85 85 the disk of this node is nearly full;", "and hearthd hears of it");
 	fault_clear();
 #else
