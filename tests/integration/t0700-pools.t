@@ -18,7 +18,7 @@ show() { hearth show "$1" --json | jq -r "$2"; }
 api() { cluster_in head curl -s --unix-socket "$CLUSTER/head/data/hearthd.sock" "${@:2}" "http://h/api/v1$1"; }
 pool() { api "/pools?state=all" | jq -r "[.pools[] | select(.id == $1)][0] | $2"; } # ID FILTER
 pool_is() { [ "$(pool "$1" .state)" = "$2" ]; }
-newest() { api "/pools?state=all" | jq -r '.pools[-1].id'; }
+newest() { api "/pools?state=all" | jq -r '[.pools[].id] | max'; }
 kill_hearthd() {
 	cluster_signal hearthd KILL
 	wait_until 30 cluster_gone hearthd
@@ -29,7 +29,7 @@ kill_hearthd() {
 spec first 'exit 0' 120
 spec second 'exit 0' 4
 spec long 'sleep 300' 120
-is "$(api /pools | jq -c .)" '{"pools":[]}' "no pool is there"
+is "$(api /pools | jq -c .)" '{"pools":[],"total":0}' "no pool is there"
 one=$(submit first)
 hearth wait "$one" --timeout 60 >/dev/null
 id=$(newest)
