@@ -508,6 +508,16 @@ static int apply_saved(struct ctx *c)
 	return 0;
 }
 
+static int apply_marked(struct ctx *c)
+{
+	struct place_rec *p = place_of(c);
+
+	if (!p)
+		return -1;
+	p->pool_bad = 1;
+	return 0;
+}
+
 static int apply_launching(struct ctx *c)
 {
 	if (move_attempt(c, ATT_LAUNCHING) < 0)

@@ -39,6 +39,7 @@
 	E(EV_NODE_LOST, "node_lost", place)                                                                      \
 	E(EV_NODE_BLAMED, "node_blamed", blamed) /* the node kept the gang from starting */                      \
 	E(EV_NODE_SAVED, "node_saved", saved)    /* all outputs of the launch there are on record */             \
+	E(EV_NODE_MARKED, "node_marked", marked) /* its agent found what the launch left: it joins no pool */    \
 	E(EV_LAUNCHING, "launching", launching)  /* all nodes are ready; hearthd orders the start */             \
 	E(EV_RANK_STARTED, "rank_started", rank)                                                                 \
 	E(EV_RANK_EXITED, "rank_exited", rank)                                                                   \

@@ -161,6 +161,8 @@ static cJSON *rec_places_json(const struct attempt_rec *a)
 			cJSON_AddTrueToObject(o, "saved");
 		if (p->unconfirmed)
 			cJSON_AddTrueToObject(o, "unconfirmed");
+		if (p->pool_bad)
+			cJSON_AddTrueToObject(o, "pool_bad");
 		if (p->kept)
 			cJSON_AddTrueToObject(o, "kept");
 		if (p->silent_us)
@@ -334,6 +336,7 @@ int rec_places_parse(struct attempt_rec *a, const cJSON *list, struct err *e)
 		p->culprit = !!cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "culprit"));
 		p->saved = !!cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "saved"));
 		p->unconfirmed = !!cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "unconfirmed"));
+		p->pool_bad = !!cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "pool_bad"));
 		p->kept = !!cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "kept"));
 		p->silent_us = json_whole(o, "silent_us", 0);
 		p->first_rank = total;

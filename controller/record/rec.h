@@ -30,6 +30,7 @@ struct place_rec { /* index = node rank */
 	uint8_t culprit;       /* this node kept the gang from starting */
 	uint8_t saved;         /* all outputs of the launch there are on record */
 	uint8_t unconfirmed;   /* LOST, but the node may live: nobody confirmed the end in time */
+	uint8_t pool_bad;      /* its agent found what the launch left: it joins no warm pool */
 	uint8_t kept;          /* the attempt has ended, and the job holds this for the next one */
 	uint64_t silent_us;    /* of a LOST one: last sign of life, real time; 0 unknown */
 	char *text;            /* why it failed or is lost; NULL none */

@@ -80,7 +80,7 @@ void pool_release(struct core *c, struct cjob *j, const struct place_rec *p)
 
 	alloc_release(c, j, p->node_id);
 	rt->warm = 0;
-	if (leaves_pool(j) && !rt->pool_bad && pool_leave(c, j, p))
+	if (leaves_pool(j) && !p->pool_bad && pool_leave(c, j, p))
 		return;
 	pool = cluster_pool(&c->records, warm);
 	n = warm && !(pool && pool_part_on(pool, p->node_id)) ? node_by_id(c, p->node_id) : NULL;

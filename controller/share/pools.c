@@ -452,6 +452,16 @@ void pools_reserved(struct core *c, const struct creserve *r)
 	}
 }
 
+static void mark_place(struct core *c, struct cjob *j, const struct place_rec *place, const char *text)
+{
+	cJSON *d = cJSON_CreateObject();
+
+	json_add_u64(d, "node_rank", place_index(j, place));
+	json_add_str(d, "node", place->node);
+	json_add_str(d, "text", text);
+	job_post(c, j, EV_NODE_MARKED, d);
+}
+
 void pool_bad(struct core *c, const struct cnode *n, const struct wm_pool_bad *m)
 {
 	struct cjob *j = job_find(c, m->job);
@@ -462,8 +472,8 @@ void pool_bad(struct core *c, const struct cnode *n, const struct wm_pool_bad *m
 
 	log_warn("event=pool_bad node=%s pool=%" PRIu64 " job=%" PRIu64 " text=\"%s\"", n->name, m->pool, m->job,
 	         m->text);
-	if (place)
-		place_rt(j, place)->pool_bad = 1;
+	if (place && !place->pool_bad) /* on record: the report does not come again */
+		mark_place(c, j, place, m->text);
 	if (!p || p->ended_us || !pool_part_on(p, n->r.id))
 		return;
 	text_add(&text, "suspect: %.300s", m->text);

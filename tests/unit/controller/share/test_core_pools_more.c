@@ -197,8 +197,34 @@ static void test_names(void)
 	world_end_well(w);
 }
 
+/* The report is confirmed, so it counts also after a restart of hearthd. */
+static void test_bad_is_kept(void)
+{
+	struct world *w = world_create(94);
+	struct wm_sync_begin sync = {.instance = 1, .launches = 1};
+	uint64_t a, s;
+
+	world_agent_up(w, "a", 1, 4);
+	a = submit(w, 600);
+	begin(w, "a", a, 0);
+	end_with(w, "a", a, 0, 0);
+	world_msg(w, "a", 0, WM_POOL_BAD, &(struct wm_pool_bad){.job = a, .text = xstrdup("a process is left")});
+	world_turn(w); /* it is stored */
+	world_restart(w);
+	s = world_agent_connect(w, "a");
+	world_agent_inventory(w, "a", s, 1, 4);
+	world_msg(w, "a", s, WM_SYNC_BEGIN, &sync);
+	world_launch(w, "a", a, 1, LAUNCH_ENDED, 0, NULL);
+	world_msg(w, "a", s, WM_SYNC_END, &(struct wm_sync_end){.instance = 1});
+	clean(w, "a", a);
+	is_str(world_status(w, a), "completed", "a job completes after a restart of hearthd");
+	is_int(n_pools(w, "available"), 0, "and leaves no pool where its agent found something before");
+	world_end_well(w);
+}
+
 int main(void)
 {
+	test_bad_is_kept();
 	test_environment_once();
 	test_requeued();
 	test_reserved();
