@@ -15,8 +15,8 @@ enum { SENT_PREPARE = 1, SENT_GO = 2, SENT_KILL = 4, SENT_COLLECT = 8, SENT_DROP
 struct place_rt {     /* of one launch on one node, not stored */
 	uint64_t session; /* for which `sent` counts */
 	uint8_t sent, reported;
-	uint64_t warm;    /* warm pool whose part it has there; 0 none, or it has given that back */
-	uint8_t over;     /* enum launch_over, as last reported */
+	uint64_t warm; /* warm pool whose part it has there; 0 none, or it has given that back */
+	uint8_t over;  /* enum launch_over, as last reported */
 	/* The agent lost the launch that ran here: why, as static text; NULL no. The place is lost once the agent
 	 * says that nothing is left. */
 	const char *vanished;
