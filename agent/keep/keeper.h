@@ -5,11 +5,11 @@
  * change it starts one thread with a helper (watch.h) that finds and holds checkpoints; a launch without
  * checkpoints has neither. A second thread (carry.h) copies the newest one that has no copy.
  *
- *   DATA/held/J.A/index    what is held (index.h); the agent's
+ *   DATA/held/J.A/index    what is held (keep_index.h); the agent's
  *   DATA/held/J.A/files/N  the held copy with the number N (`seq`); the account's
  *
  * DATA/held is open to the agent alone. What is held outlives the launch, for the next attempt on this node:
- * until hearthd no longer needs it, or HELD_AGE_S (held.h).
+ * until hearthd no longer needs it, or HELD_AGE_S (held_sweep.h).
  */
 #ifndef HEARTH_AGENT_KEEP_KEEPER_H
 #define HEARTH_AGENT_KEEP_KEEPER_H

@@ -1,5 +1,5 @@
 /*
- * node_health: applies the failures of nodes (record/health.h): the scheduler prefers healthy nodes, and
+ * node_health: applies the failures of nodes (state/health.h): the scheduler prefers healthy nodes, and
  * users see the failures.
  */
 #include "controller/share/node_health.h"
