@@ -127,11 +127,23 @@ static int dial_slow(struct end *c, const char *host, unsigned port, uint32_t ti
 	return c->peer ? 0 : -1;
 }
 
+/* Dials that begin in the same microsecond run in any order, so which of them is one too many is not known.
+ */
+static unsigned count_closed(const struct end *ends, unsigned n)
+{
+	unsigned closed = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		closed += ends[i].closed != 0;
+	return closed;
+}
+
 /* A name server that does not answer holds up nothing but the dial, and that has its deadline. */
 static void test_resolver(void)
 {
 	struct server s;
 	struct end c, many[LOOKUP_MAX + 1];
+	const char *why = "";
 	struct err e;
 	int busy = 0;
 
@@ -155,8 +167,10 @@ static void test_resolver(void)
 	UNTIL(lookup_threads() == 0); /* the dropped one may be the last to wake */
 	for (unsigned i = 0; i <= LOOKUP_MAX; i++)
 		dial_slow(&many[i], "hangs.test", s.port, 60000, &e);
-	UNTIL(many[LOOKUP_MAX].closed);
-	like(many[LOOKUP_MAX].why.text, "16 earlier look-ups have not come back", "threads are bounded");
+	UNTIL(count_closed(many, LOOKUP_MAX + 1));
+	for (unsigned i = 0; i <= LOOKUP_MAX; i++)
+		why = many[i].closed ? many[i].why.text : why;
+	like(why, "16 earlier look-ups have not come back", "threads are bounded");
 	for (unsigned i = 0; i <= LOOKUP_MAX; i++) {
 		busy += many[i].closed;
 		peer_destroy(many[i].peer);
