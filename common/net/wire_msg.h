@@ -32,6 +32,7 @@ enum launch_state { /* of one launch (job, attempt) on one node */
 	                LAUNCH_FAILED,   /* could not be prepared or started; reason says why; no process left */
 	                LAUNCH_CLEANED,  /* outputs uploaded or dropped, directories removed; the agent forgets it
 	                                    after the ack */
+	                LAUNCH_PARKED,   /* of a pool: its launcher and shims wait for a job */
 };
 enum launch_over {                   /* of an ENDED or FAILED launch: how much of its end is past */
 	               OVER_UNKNOWN = 0, /* not said: only CLEANED tells that nothing of it is left */
@@ -48,6 +49,7 @@ enum proc_state {
 	PS_EXITED, /* exit_code / signal / oom are exact */
 	PS_LOST,   /* the shim is gone without a record: fate unknown */
 	PS_FAILED, /* never started: text says why (command not found ...) */
+	PS_PARKED, /* armed: has all but the agent's SHIM_START */
 };
 enum ended_by {                /* who put an end to a process */
 	            BY_ITSELF = 0, /* or by something that Hearth knows nothing of */
@@ -157,6 +159,8 @@ enum reason_class { REASON_CLASSES(S) N_REASON_CLASS };
  * used, "" none.
  * gang: a WM_GANG, last so that connections can send it without a copy.
  * pool: warm pool that the job uses here, 0 none. pool_keep 1: the job may leave a pool, or give its pool back.
+ * park 1: no job, but a launch that waits for one: job is the pool, attempt the number of the parking. parked: the launch of that parking of the
+ * pool becomes this one, 0 none.
  * account: the Unix account that runs it. gpus: indexes on this node. cpu_ids: CPUs of this node held by the job (empty = not pinned). */
 #define WM_PREPARE_F(F)                                                                                                            \
 	F(U64, job) F(U32, attempt) F(U64, epoch) F(STR, launch_id) F(STR, token) F(STR, account) F(STR, job_name)           \
@@ -164,7 +168,7 @@ enum reason_class { REASON_CLASSES(S) N_REASON_CLASS };
 	F(U64, memory_bytes) F(U64, disk_bytes) F(U32, master_port) F(U32, port_lo) F(U32, port_hi) F(STR, bundle_digest) F(STR, resume_from) F(I64, resume_step) F(STR, skip_steps)   \
 	F(STR, url) F(STR, job_token) F(U32, grace_ms) F(U32, prepare_timeout_ms) F(STR, checkpoint_uri, 3) F(STR, resume_name, 3)  \
 	F(STR, resume_local, 3) F(STRV, resume_digests, 3) F(STRV, resume_uris, 3) F(U64, pool, 3)      \
-	F(U8, pool_keep, 3) F(SHARED, gang)
+	F(U8, pool_keep, 3) F(U8, park, 3) F(U32, parked, 3) F(SHARED, gang)
 #define WM_LAUNCH_GO_F(F) F(U64, job) F(U32, attempt) F(U64, epoch)
 #define WM_ORTED_START_F(F) F(U64, job) F(U32, attempt) F(U64, epoch) F(STR, rsh_id) F(STRV, argv)
 /* state: enum proc_state of that orted */
@@ -227,7 +231,7 @@ enum reason_class { REASON_CLASSES(S) N_REASON_CLASS };
 #define WM_BLOB_MISSING_F(F) F(STRV, digests)
 #define WM_BLOB_OK_F(F) F(U32, code) F(STR, text) F(U64, present) /* how much of it is there: the next piece begins here */
 
-/* ---- shim control socket (eight verbs; frame id is echoed in the reply) --------------------------- */
+/* ---- shim control socket (nine verbs; frame id is echoed in the reply) --------------------------- */
 #define WM_SHIM_HELLO_F(F) F(U32, version) F(STR, token)
 #define WM_SHIM_STATUS_F(F)                                                                                                        \
 	F(U32, version) F(STR, token) F(U8, kind) F(U8, state) F(U32, pid) F(U64, start_ticks) F(U32, exit_code) F(U32, signal) F(U8, oom)    \
@@ -238,6 +242,9 @@ enum reason_class { REASON_CLASSES(S) N_REASON_CLASS };
 #define WM_SHIM_DATA_F(F) F(BYTES, data)
 /* env: NAME=VALUE put over the prepared environment; cwd "" = prepared one; argv empty = prepared one; descriptors 0-2 may come by SCM_RIGHTS (stdin is used) */
 #define WM_SHIM_GO_F(F) F(STRV, argv) F(STRV, env) F(STR, cwd) F(U8, mirror) /* mirror = 1: this connection's end runs the kill ladder */
+/* The agent's go for a parked process: all of its command and environment, in which the launcher's variables of SHIM_GO win. preloaded = 0: the waiting
+ * interpreter, if there is one, is not used. */
+#define WM_SHIM_START_F(F) F(STRV, argv) F(STRV, env) F(STR, cwd) F(U8, preloaded)
 #define WM_SHIM_ATTACH_F(F) F(U32, rows) F(U32, cols) F(U8, detach)
 #define WM_SHIM_RELEASE_F(F) F(U8, unused)                 /* agent has the exit durable: the shim removes its state and ends */
 #define WM_SHIM_QUIT_F(F) F(U32, grace_ms) F(U8, by)       /* kill ladder, then record the exit; stays until released. by: enum ended_by */
@@ -311,6 +318,7 @@ enum reason_class { REASON_CLASSES(S) N_REASON_CLASS };
 	M(101, SHIM_ATTACH, shim_attach, WIRE_FROM_SHIMCLIENT, WIRE_LOCAL, WIRE_EVER)      \
 	M(102, SHIM_RELEASE, shim_release, WIRE_FROM_SHIMCLIENT, WIRE_LOCAL, WIRE_EVER)    \
 	M(103, SHIM_QUIT, shim_quit, WIRE_FROM_SHIMCLIENT, WIRE_LOCAL, WIRE_EVER)          \
+	M(104, SHIM_START, shim_start, WIRE_FROM_SHIMCLIENT, WIRE_LOCAL, 3)                \
 	M(110, SHIM_OK, shim_ok, WIRE_FROM_SHIM, WIRE_LOCAL, WIRE_EVER)                    \
 	M(111, SHIM_STATUS, shim_status, WIRE_FROM_SHIM, WIRE_LOCAL, WIRE_EVER)            \
 	M(112, SHIM_DATA, shim_data, WIRE_FROM_SHIM, WIRE_LOCAL, WIRE_EVER)                \
