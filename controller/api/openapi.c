@@ -189,11 +189,16 @@ static const struct {
      "nodes: where it is used"},
     {"PoolList", "pools:a<Pool> total:i", "total: how many there are, also beyond the limit"},
     {"Pool",
-     "id:i name:s owner:s queue:s? exclusive:b state:s made_by:i used_by:i? keep_alive_s:i made_at:t "
-     "idle_since:t? expires_at:t? ended_at:t? cause:s? idle_usd:n? environment:o? nodes:a gpus:i",
-     "state: available, in_use, terminated; made_by, used_by: jobs; cause: why it ended (expired, dropped, "
-     "gave way, node, limit, owner); idle_usd: what it has cost since it is idle; environment: digests "
-     "{requirements, source, inputs: [{name, digest}]}; nodes: {node, gpus, cpus, memory_bytes, state}"},
+     "id:i name:s owner:s queue:s? exclusive:b state:s made_by:i used_by:i? keep_alive_s:i kept_by:s? "
+     "made_at:t idle_since:t? expires_at:t? ended_at:t? cause:s? cause_text:s? idle_usd:n? environment:o? "
+     "nodes:a gpus:i ended_nodes:a<PoolEnded>",
+     "name: of the job that used it last; state: available, in_use, terminated; made_by, used_by: jobs; "
+     "kept_by: the user that set its time, null: its last job did; cause: why it ended (expired, dropped, "
+     "gave way, node, limit, owner), cause_text: as a sentence; idle_usd: what all its idle time has cost; "
+     "environment: digests {requirements, source, inputs: [{name, digest}]}; nodes: {node, gpus, cpus, "
+     "memory_bytes, state}; ended_nodes: the newest 16"},
+    {"PoolEnded", "node:s cause:s cause_text:s? at:t",
+     "a part of a pool that ended; cause: that of a pool, or taken: by a job that takes only this part"},
     {"PoolChange", "keep_alive_s:i", "seconds from now"},
     {"ReservationList", "reservations:a<Reservation>", NULL},
     {"Reservation",

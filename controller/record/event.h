@@ -92,7 +92,7 @@
 	E(EV_POOL_MADE, "pool_made", POOL, MAKES, pool) /* a job left its first places */ \
 	E(EV_POOL_GIVEN, "pool_given", POOL, NEEDS, pool) /* it left more, or gave back the pool that it used */ \
 	E(EV_POOL_TAKEN, "pool_taken", POOL, NEEDS, pool) /* a job was placed there */ \
-	E(EV_POOL_CHANGED, "pool_changed", POOL, NEEDS, pool) /* a user set its time */ \
+	E(EV_POOL_CHANGED, "pool_changed", POOL, NEEDS, pool) /* a user set its time, or prices changed */ \
 	E(EV_POOL_ENDED, "pool_ended", POOL, NEEDS, pool) /* nodes: only its parts there */ \
 	E(EV_BUDGET_SET, "budget_set", BUDGET, MAKES, budget_set) \
 	E(EV_BUDGET_REMOVED, "budget_removed", BUDGET, NEEDS, remove) \

@@ -18,6 +18,8 @@ const char *const pool_left_names[] = {POOL_LEFTS(P)};
 const char *const pool_cause_names[] = {POOL_CAUSES(P)};
 #undef P
 
+#define ENDED_PARTS 16 /* that a pool names */
+
 /* ---- records ----------------------------------------------------------------------------------------- */
 
 static void find_number(char name[24], uint64_t id)
@@ -100,7 +102,10 @@ void pool_rec_fini(struct pool_rec *p)
 	free(p->owner);
 	free(p->queue);
 	free(p->cause);
+	free(p->cause_text);
+	free(p->kept_by);
 	free(p->environment);
+	free(p->ended_parts);
 	drop_parts(p);
 }
 
@@ -109,11 +114,13 @@ void pool_job_rec_fini(struct pool_job_rec *l)
 	free(l->account);
 }
 
-uint64_t pool_job_uusd(const struct pool_job_rec *l, uint64_t now_us)
+uint64_t pool_uusd(const struct cluster *c, const struct pool_rec *p, uint64_t now_us)
 {
-	uint64_t to = l->until_us ? l->until_us : now_us;
+	const struct pool_job_rec *l = cluster_pool_job(c, p->last_job);
+	int waits = l && l->pool == p->id && !l->until_us;
 
-	return l->idle_uusd + cost_uusd(l->price_uusd, to > l->since_us ? to - l->since_us : 0);
+	return p->idle_uusd +
+	       (waits && now_us > l->since_us ? cost_uusd(l->price_uusd, now_us - l->since_us) : 0);
 }
 
 /* ---- parts as JSON ----------------------------------------------------------------------------------- */
@@ -211,16 +218,19 @@ static uint64_t idle_price(const struct pool_rec *p)
 }
 
 /* Counts the costs up to that time; from there on they grow by the price. */
-static void settle_left(struct cluster *c, struct pool_job_rec *l, uint64_t at_us, uint64_t price_uusd)
+static void settle_left(struct cluster *c, struct pool_rec *p, struct pool_job_rec *l, uint64_t at_us,
+                        uint64_t price_uusd)
 {
-	l->idle_uusd += cost_uusd(l->price_uusd, at_us > l->since_us ? at_us - l->since_us : 0);
+	uint64_t cost = cost_uusd(l->price_uusd, at_us > l->since_us ? at_us - l->since_us : 0);
+
+	l->idle_uusd += cost;
+	p->idle_uusd += cost;
 	l->since_us = at_us;
 	l->price_uusd = price_uusd;
 	cluster_mark(c, &l->head);
 }
 
-static void open_left(struct cluster *c, const struct pool_rec *p, uint64_t job, uint64_t at_us,
-                      const cJSON *data)
+static void open_left(struct cluster *c, struct pool_rec *p, uint64_t job, uint64_t at_us, const cJSON *data)
 {
 	struct pool_job_rec *l = left_of(c, p, job);
 	char name[24];
@@ -238,17 +248,17 @@ static void open_left(struct cluster *c, const struct pool_rec *p, uint64_t job,
 		l->status = LEFT_AVAILABLE;
 		rec_set(&l->account, json_str_or(data, "account", NULL));
 	}
-	settle_left(c, l, at_us, idle_price(p));
+	settle_left(c, p, l, at_us, idle_price(p));
 }
 
-static void close_left(struct cluster *c, const struct pool_rec *p, enum pool_left status, uint64_t by,
+static void close_left(struct cluster *c, struct pool_rec *p, enum pool_left status, uint64_t by,
                        uint64_t at_us)
 {
 	struct pool_job_rec *l = left_of(c, p, p->last_job);
 
 	if (!l)
 		return;
-	settle_left(c, l, at_us, 0);
+	settle_left(c, p, l, at_us, 0);
 	l->status = status;
 	l->until_us = at_us;
 	if (by)
@@ -256,6 +266,15 @@ static void close_left(struct cluster *c, const struct pool_rec *p, enum pool_le
 }
 
 /* ---- events ------------------------------------------------------------------------------------------ */
+
+/* The name is that of the job that used the pool last. */
+static void set_name(struct pool_rec *p, const cJSON *d)
+{
+	const char *name = json_str_or(d, "name", NULL);
+
+	if (name)
+		rec_set(&p->name, name);
+}
 
 static void apply_given(struct cluster *c, struct pool_rec *p, uint64_t at_us, const cJSON *d)
 {
@@ -269,6 +288,8 @@ static void apply_given(struct cluster *c, struct pool_rec *p, uint64_t at_us, c
 	p->keep_alive_s = json_whole(d, "keep_alive_s", 0);
 	p->expires_us = json_whole(d, "expires_us", 0);
 	rec_set(&p->queue, json_str_or(d, "queue", NULL));
+	rec_set(&p->kept_by, NULL);
+	set_name(p, d);
 	if (environment) { /* once for each job: it may be large */
 		free(p->environment);
 		p->environment = cJSON_IsObject(environment) ? json_text(environment) : NULL;
@@ -283,49 +304,90 @@ static void apply_made(struct cluster *c, struct pool_rec *p, uint64_t at_us, co
 	p->made_by = json_whole(d, "job", 0);
 	p->made_us = p->idle_us = at_us;
 	p->chain_us = json_whole(d, "chain_us", at_us);
-	rec_set(&p->name, json_str_or(d, "name", NULL));
 	rec_set(&p->owner, json_str_or(d, "owner", NULL));
 	apply_given(c, p, at_us, d);
 }
 
-static void end_pool(struct cluster *c, struct pool_rec *p, enum pool_left status, uint64_t by,
-                     uint64_t at_us, const char *cause)
+struct ending { /* of a pool, or of parts of it */
+	const char *cause, *text;
+	uint64_t at_us;
+};
+
+/* Notes why the parts on these nodes are gone. */
+static void note_ended(struct pool_rec *p, const struct strv *nodes, const struct ending *e)
 {
-	close_left(c, p, status, by, at_us);
+	cJSON *list = p->ended_parts ? cJSON_Parse(p->ended_parts) : cJSON_CreateArray();
+
+	for (size_t i = 0; i < nodes->n; i++) {
+		cJSON *o = cJSON_CreateObject();
+
+		json_add_str(o, "node", nodes->v[i]);
+		json_add_str(o, "cause", e->cause);
+		json_add_str(o, "text", e->text);
+		json_add_u64(o, "at_us", e->at_us);
+		cJSON_AddItemToArray(list, o);
+	}
+	while (cJSON_GetArraySize(list) > ENDED_PARTS)
+		cJSON_DeleteItemFromArray(list, 0);
+	free(p->ended_parts);
+	p->ended_parts = json_text(list);
+	cJSON_Delete(list);
+}
+
+static void end_pool(struct cluster *c, struct pool_rec *p, enum pool_left status, uint64_t by,
+                     const struct ending *e)
+{
+	struct strv nodes = {0};
+
+	close_left(c, p, status, by, e->at_us);
+	for (uint32_t i = 0; i < p->n_parts; i++)
+		strv_add(&nodes, p->parts[i].node);
+	note_ended(p, &nodes, e);
+	strv_fini(&nodes);
 	drop_parts(p);
-	p->ended_us = at_us;
-	rec_set(&p->cause, cause);
+	p->ended_us = e->at_us;
+	rec_set(&p->cause, e->cause);
+	rec_set(&p->cause_text, e->text);
 	rec_set(&p->environment, NULL); /* it may be large, and nobody compares with it again */
 }
 
-static void drop_named(struct pool_rec *p, const cJSON *nodes)
+static void drop_named(struct pool_rec *p, const cJSON *nodes, const struct ending *e)
 {
+	struct strv names = {0};
 	const cJSON *v;
 
 	cJSON_ArrayForEach (v, nodes) {
 		struct pool_part *part = cJSON_IsString(v) ? find_part(p, v->valuestring) : NULL;
 
-		if (part)
-			drop_part(p, part);
+		if (!part)
+			continue;
+		drop_part(p, part);
+		strv_add(&names, v->valuestring);
 	}
+	if (names.n)
+		note_ended(p, &names, e);
+	strv_fini(&names);
 }
 
 static void apply_taken(struct cluster *c, struct pool_rec *p, uint64_t at_us, const cJSON *d)
 {
 	uint64_t job = json_whole(d, "job", 0);
 	struct pool_job_rec *l = left_of(c, p, p->last_job);
+	cleanup_free char *text = xasprintf("job %" PRIu64 " took it", job);
+	cleanup_free char *last = xasprintf("job %" PRIu64 " took its last node", job);
 
 	if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(d, "whole"))) {
 		close_left(c, p, LEFT_REUSED, job, at_us);
 		for (uint32_t i = 0; i < p->n_parts; i++)
 			p->parts[i].used_by = job;
+		set_name(p, d);
 		return;
 	}
-	drop_named(p, cJSON_GetObjectItemCaseSensitive(d, "nodes"));
+	drop_named(p, cJSON_GetObjectItemCaseSensitive(d, "nodes"), &(struct ending){"taken", text, at_us});
 	if (!p->n_parts) {
-		end_pool(c, p, LEFT_REUSED, job, at_us, pool_cause_names[POOL_OWNER]);
+		end_pool(c, p, LEFT_REUSED, job, &(struct ending){pool_cause_names[POOL_OWNER], last, at_us});
 	} else if (l) {
-		settle_left(c, l, at_us, idle_price(p));
+		settle_left(c, p, l, at_us, idle_price(p));
 		l->reused_by = job;
 	}
 }
@@ -334,12 +396,34 @@ static void apply_ended(struct cluster *c, struct pool_rec *p, uint64_t at_us, c
 {
 	const cJSON *nodes = cJSON_GetObjectItemCaseSensitive(d, "nodes");
 	struct pool_job_rec *l = left_of(c, p, p->last_job);
+	struct ending e = {json_str_or(d, "cause", ""), json_str_or(d, "text", NULL), at_us};
 
-	drop_named(p, nodes);
+	drop_named(p, nodes, &e);
 	if (!nodes || !p->n_parts)
-		end_pool(c, p, LEFT_TERMINATED, 0, at_us, json_str_or(d, "cause", ""));
+		end_pool(c, p, LEFT_TERMINATED, 0, &e);
 	else if (l)
-		settle_left(c, l, at_us, idle_price(p));
+		settle_left(c, p, l, at_us, idle_price(p));
+}
+
+/* A user set its time, or prices of its nodes have changed. */
+static void apply_changed(struct cluster *c, struct pool_rec *p, uint64_t at_us, const cJSON *d)
+{
+	const cJSON *v, *prices = cJSON_GetObjectItemCaseSensitive(d, "prices");
+	struct pool_job_rec *l = left_of(c, p, p->last_job);
+
+	cJSON_ArrayForEach (v, prices) {
+		struct pool_part *part = find_part(p, json_str_or(v, "node", ""));
+
+		if (part)
+			part->price_uusd = json_whole(v, "price_uusd", 0);
+	}
+	if (prices && l)
+		settle_left(c, p, l, at_us, idle_price(p));
+	if (!cJSON_GetObjectItemCaseSensitive(d, "keep_alive_s"))
+		return;
+	p->keep_alive_s = json_whole(d, "keep_alive_s", 0);
+	p->expires_us = json_whole(d, "expires_us", 0);
+	rec_set(&p->kept_by, json_str_or(d, "by", NULL));
 }
 
 void pool_apply(struct cluster *c, struct pool_rec *p, enum event_type t, uint64_t at_us, const cJSON *data)
@@ -352,10 +436,8 @@ void pool_apply(struct cluster *c, struct pool_rec *p, enum event_type t, uint64
 		apply_taken(c, p, at_us, data);
 	if (t == EV_POOL_ENDED)
 		apply_ended(c, p, at_us, data);
-	if (t == EV_POOL_CHANGED) {
-		p->keep_alive_s = json_whole(data, "keep_alive_s", 0);
-		p->expires_us = json_whole(data, "expires_us", 0);
-	}
+	if (t == EV_POOL_CHANGED)
+		apply_changed(c, p, at_us, data);
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------- */

@@ -36,10 +36,13 @@ struct pool_part { /* of a pool, on one node */
 struct pool_rec {
 	struct cluster_rec head;    /* its name is the id as text */
 	char *name, *owner, *queue; /* NULL = "" */
-	char *cause;                /* of its end; NULL none */
+	char *cause, *cause_text;   /* of its end: a word, and a sentence; NULL none */
+	char *kept_by;              /* the user that set its time; NULL: its last job did */
 	char *environment;          /* JSON; NULL unknown */
+	char *ended_parts;          /* JSON: the newest [{node, cause, text, at_us}]; NULL none */
 	uint64_t id, made_by, last_job, keep_alive_s;
 	uint64_t made_us, idle_us, expires_us, chain_us, ended_us; /* ended_us 0: it lives */
+	uint64_t idle_uusd;                                        /* until its last change, of all its jobs */
 	uint8_t exclusive;
 	struct pool_part *parts;
 	uint32_t n_parts;
@@ -57,8 +60,8 @@ uint64_t pool_used_by(const struct pool_rec *p);                            /* j
 struct pool_part *pool_part_on(const struct pool_rec *p, uint64_t node_id); /* NULL none */
 struct pool_rec *cluster_pool(const struct cluster *c, uint64_t id);
 struct pool_job_rec *cluster_pool_job(const struct cluster *c, uint64_t job);
-/* The costs of what the job left, until now, in millionths of a US dollar. */
-uint64_t pool_job_uusd(const struct pool_job_rec *l, uint64_t now_us);
+/* The costs of all idle time of the pool until now, in millionths of a US dollar. */
+uint64_t pool_uusd(const struct cluster *c, const struct pool_rec *p, uint64_t now_us);
 
 /* ---- for record/cluster.c and record/cluster_rows.c --------------------------------------------------- */
 

@@ -54,11 +54,54 @@ static cJSON *environment_json(const char *text)
 	return o ? o : cJSON_CreateNull();
 }
 
+/* The newest parts that are gone. */
+static cJSON *ended_json(const struct pool_rec *p)
+{
+	cJSON *list = cJSON_CreateArray(), *all = p->ended_parts ? cJSON_Parse(p->ended_parts) : NULL;
+	const cJSON *v;
+
+	cJSON_ArrayForEach (v, all) {
+		cJSON *o = cJSON_CreateObject();
+
+		json_add_str(o, "node", json_str_or(v, "node", NULL));
+		json_add_str(o, "cause", json_str_or(v, "cause", NULL));
+		json_add_str(o, "cause_text", json_str_or(v, "text", NULL));
+		json_add_time(o, "at", json_whole(v, "at_us", 0));
+		cJSON_AddItemToArray(list, o);
+	}
+	cJSON_Delete(all);
+	return list;
+}
+
+static void add_cost(cJSON *o, const struct core *c, const struct pool_rec *p)
+{
+	uint64_t uusd = pool_uusd(&c->records, p, now_real(c)), price = 0;
+
+	for (uint32_t i = 0; i < p->n_parts; i++)
+		price += p->parts[i].price_uusd;
+	if (uusd || price)
+		cJSON_AddNumberToObject(o, "idle_usd", (double)uusd / 1e6);
+	else
+		cJSON_AddNullToObject(o, "idle_usd");
+}
+
+static void add_ends(cJSON *o, const struct pool_rec *p)
+{
+	int waits = !p->ended_us && !pool_used_by(p);
+
+	json_add_u64(o, "keep_alive_s", p->keep_alive_s);
+	json_add_str(o, "kept_by", waits ? p->kept_by : NULL);
+	json_add_time(o, "made_at", p->made_us);
+	json_add_time(o, "idle_since", waits ? p->idle_us : 0);
+	json_add_time(o, "expires_at", waits ? p->expires_us : 0);
+	json_add_time(o, "ended_at", p->ended_us);
+	json_add_str(o, "cause", p->cause);
+	json_add_str(o, "cause_text", p->cause_text);
+}
+
 static cJSON *pool_json(const struct core *c, const struct pool_rec *p)
 {
-	const struct pool_job_rec *left = cluster_pool_job(&c->records, p->last_job);
 	cJSON *o = cJSON_CreateObject(), *nodes;
-	int live = !p->ended_us && !pool_used_by(p);
 	uint64_t gpus = 0;
 
 	json_add_u64(o, "id", p->id);
@@ -69,16 +112,8 @@ static cJSON *pool_json(const struct core *c, const struct pool_rec *p)
 	json_add_str(o, "state", pool_state_names[pool_state_of(p)]);
 	json_add_u64(o, "made_by", p->made_by);
 	add_job(o, "used_by", pool_used_by(p));
-	json_add_u64(o, "keep_alive_s", p->keep_alive_s);
-	json_add_time(o, "made_at", p->made_us);
-	json_add_time(o, "idle_since", live ? p->idle_us : 0);
-	json_add_time(o, "expires_at", live ? p->expires_us : 0);
-	json_add_time(o, "ended_at", p->ended_us);
-	json_add_str(o, "cause", p->cause);
-	if (left && left->pool == p->id && (left->price_uusd || left->idle_uusd))
-		cJSON_AddNumberToObject(o, "idle_usd", (double)pool_job_uusd(left, now_real(c)) / 1e6);
-	else
-		cJSON_AddNullToObject(o, "idle_usd");
+	add_ends(o, p);
+	add_cost(o, c, p);
 	cJSON_AddItemToObject(o, "environment", environment_json(p->environment));
 	nodes = cJSON_AddArrayToObject(o, "nodes");
 	for (uint32_t i = 0; i < p->n_parts; i++) {
@@ -86,6 +121,7 @@ static cJSON *pool_json(const struct core *c, const struct pool_rec *p)
 		gpus += p->parts[i].gpus.n;
 	}
 	json_add_u64(o, "gpus", gpus);
+	cJSON_AddItemToObject(o, "ended_nodes", ended_json(p));
 	return o;
 }
 
@@ -140,7 +176,10 @@ static struct pool_rec *pool_to_change(struct core *c, struct request *rq)
 		reply_fail(c, rq, ERR_DENIED, "pool %" PRIu64 " belongs to %s", p->id,
 		           p->owner ? p->owner : "nobody");
 	else if (p->ended_us)
-		reply_fail(c, rq, ERR_CONFLICT, "pool %" PRIu64 " has ended: %s", p->id, p->cause ? p->cause : "");
+		reply_fail(c, rq, ERR_CONFLICT, "pool %" PRIu64 " has ended: %s", p->id,
+		           p->cause_text ? p->cause_text
+		           : p->cause    ? p->cause
+		                         : "");
 	else
 		return p;
 	return NULL;
@@ -264,6 +303,14 @@ void req_pool_drop(struct core *c, struct request *rq)
 
 	if (!p)
 		return;
+	if (pool_used_by(p)) { /* its job would leave none, without a word */
+		reply_fail(c, rq, ERR_CONFLICT,
+		           "pool %" PRIu64 " is in use by job %" PRIu64
+		           ", which gives it back at its end; drop it after that: jobctl wait %" PRIu64
+		           "; jobctl pool drop %" PRIu64,
+		           p->id, pool_used_by(p), pool_used_by(p), p->id);
+		return;
+	}
 	if (names && read_nodes(p, names, &nodes, &e) < 0) {
 		reply_err(c, rq, &e);
 	} else {

@@ -187,8 +187,7 @@ int forecast_text(struct core *c, const struct sched_forecast *f, char *out, siz
 /* ---- prices ------------------------------------------------------------------------------------ */
 
 /* Follows S-324. */
-static double part_price(const struct core *c, const struct cnode *n, uint32_t gpus, uint32_t slots,
-                         int exclusive)
+double part_price(const struct core *c, const struct cnode *n, uint32_t gpus, uint32_t slots, int exclusive)
 {
 	double whole = n ? node_price(c, n) : 0;
 

@@ -18,6 +18,8 @@ void learned_clear(struct core *c);
 /* Prices in USD an hour. */
 double decision_price(const struct core *c, const struct job_spec *s, const struct sched_decision *d);
 double places_price(const struct core *c, const struct job_spec *s, const struct sched_place *p, uint32_t n);
+double part_price(const struct core *c, const struct cnode *n, uint32_t gpus, uint32_t slots,
+                  int exclusive); /* of a part of the node */
 double attempt_price(const struct core *c, const struct job_spec *s, const struct attempt_rec *a);
 double expected_s(const struct core *c, const char *owner, const char *name); /* 0 unknown */
 /* Returns the time in seconds that a job without a time limit of its own is believed to take, with caution;

@@ -84,6 +84,8 @@ static void feed_node(struct core *c, struct cnode *n, int inventory_changed)
 	}
 	if (c->life.loaded && (n->r.state != NODE_UP || n->r.drain) && pool_first(c))
 		pools_leave_node(c, n, n->r.drain ? "the node is drained" : "the node is lost");
+	if (c->life.loaded && inventory_changed && n->inv.known)
+		pools_reprice(c, n);
 	if (n->inv.known && (!n->in_sched || inventory_changed || n->sched_usable != is_usable(n) ||
 	                     n->sched_spare != n->r.spare || n->sched_health != node_health(c, n)))
 		set_sched_node(c, n);

@@ -80,6 +80,7 @@ void pool_release(struct core *c, struct cjob *j, const struct place_rec *p)
 
 	alloc_release(c, j, p->node_id);
 	rt->warm = 0;
+	j->wants_no_pool = j->act->spec->keep_alive_s <= 0;
 	if (leaves_pool(j) && !p->pool_bad && pool_leave(c, j, p))
 		return;
 	pool = cluster_pool(&c->records, warm);

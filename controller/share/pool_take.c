@@ -13,6 +13,7 @@
 #include "common/base/fault.h"
 #include "common/base/json.h"
 #include "common/base/log.h"
+#include "common/base/text.h"
 #include "common/base/xalloc.h"
 #include "controller/record/event.h"
 #include "controller/record/rec.h"
@@ -132,6 +133,9 @@ static void post_taken(struct core *c, struct cjob *j, struct pool_rec *p, int w
 	missed = pool_missed(p->environment, wants);
 	json_add_u64(d, "pool", p->id);
 	json_add_u64(d, "job", j->r.id);
+	json_add_u64(d, "left_by", p->last_job);
+	if (whole)
+		json_add_str(d, "name", j->r.name);
 	json_add_str(d, "level", missed ? "node" : "environment");
 	cJSON_AddBoolToObject(d, "whole", whole);
 	add_node_names(c, j, p->id, cJSON_AddArrayToObject(d, "nodes"));
@@ -209,12 +213,16 @@ static void end_part(struct core *c, const struct sched_pool_lost *l)
 	struct pool_rec *p = cluster_pool(&c->records, l->pool);
 	const struct pool_part *part = p && !p->ended_us ? pool_part_on(p, l->node) : NULL;
 	struct strv nodes = {0};
+	TEXT(text);
 
 	if (!part || part->used_by)
 		return;
 	strv_add(&nodes, part->node);
-	pool_end(c, p, l->job ? POOL_GAVE_WAY : POOL_NODE, &nodes, l->job,
-	         l->job ? NULL : "the node has no longer what the pool holds there");
+	if (l->job)
+		text_add(&text, "job %" PRIu64 " could not start without it", l->job);
+	else
+		text_add(&text, "the node has no longer what the pool holds there");
+	pool_end(c, p, l->job ? POOL_GAVE_WAY : POOL_NODE, &nodes, l->job, text.at);
 	strv_fini(&nodes);
 }
 

@@ -15,6 +15,7 @@
 #include "common/base/hashtable.h"
 #include "common/base/json.h"
 #include "common/base/log.h"
+#include "common/base/strutil.h"
 #include "common/base/text.h"
 #include "common/base/xalloc.h"
 #include "controller/record/event.h"
@@ -150,20 +151,6 @@ void pool_bill(struct core *c, struct pool_rec *p)
 		budget_begins(c, x->account, price, l->since_us);
 	}
 	x->billed_uusd = price;
-}
-
-void pools_used_up(struct core *c, const char *path)
-{
-	char *text = xasprintf("the budget of %.200s is used up", path);
-
-	for (struct pool_rec *p = pool_first(c), *next; p; p = next) {
-		const struct pool_job_rec *l = cluster_pool_job(&c->records, p->last_job);
-
-		next = pool_next(p);
-		if (!pool_used_by(p) && l && l->account && account_pays_by(l->account, path))
-			pool_end(c, p, POOL_OWNER, NULL, 0, text);
-	}
-	free(text);
 }
 
 /* ---- the library ------------------------------------------------------------------------------------- */
@@ -316,6 +303,7 @@ static cJSON *given_data(struct core *c, const struct cjob *j, const struct pool
 	account_path(account, sizeof(account), j->r.queue, j->r.owner);
 	json_add_u64(d, "pool", pool);
 	json_add_u64(d, "job", j->r.id);
+	json_add_str(d, "name", j->r.name);
 	json_add_str(d, "queue", j->r.queue);
 	json_add_str(d, "account", account);
 	cJSON_AddBoolToObject(d, "exclusive", s->exclusive);
@@ -338,7 +326,6 @@ static void make_pool(struct core *c, struct cjob *j, const struct place_rec *p)
 	uint64_t id = ++c->jobs.last_id, chain = j->pool_chain_us ? j->pool_chain_us : now_real(c);
 	cJSON *d = given_data(c, j, NULL, id, chain);
 
-	json_add_str(d, "name", j->r.name);
 	json_add_str(d, "owner", j->r.owner);
 	json_add_u64(d, "chain_us", chain);
 	add_part(c, j, p, d);
@@ -402,10 +389,10 @@ void pool_end(struct core *c, struct pool_rec *p, enum pool_cause cause, const s
 		ids[n++] = p->parts[i].node_id;
 	json_add_u64(d, "pool", id);
 	json_add_str(d, "cause", pool_cause_names[cause]);
+	json_add_u64(d, "left_by", pool_used_by(p) ? pool_used_by(p) : p->last_job);
 	if (job)
 		json_add_u64(d, "job", job);
-	if (text)
-		json_add_str(d, "text", text);
+	json_add_str(d, "text", text);
 	for (size_t i = 0; nodes && i < nodes->n; i++)
 		cJSON_AddItemToArray(list, cJSON_CreateString(nodes->v[i]));
 	if (cluster_post(c, EV_POOL_ENDED, d) == 0) {
@@ -495,11 +482,29 @@ void pool_set_time(struct core *c, struct pool_rec *p, uint64_t keep_alive_s, co
 	send_to_nodes(c, p);
 }
 
+/* Says why the job gives nothing back. */
+static void say_not_given(const struct core *c, const struct cjob *j, struct text *t)
+{
+	char account[ACCOUNT_PATH];
+
+	account_path(account, sizeof(account), j->r.queue, j->r.owner);
+	if (!job_ended(j->r.status))
+		text_add(t, "job %" PRIu64 " used it, and was queued again", j->r.id);
+	else if (j->wants_no_pool)
+		text_add(t, "job %" PRIu64 " used it and has no keep_alive_s", j->r.id);
+	else if (budget_used_up(c, account))
+		text_add(t, "the budget of job %" PRIu64 ", which used it, is used up", j->r.id);
+	else
+		text_add(t, "job %" PRIu64 " used it and is %s in a way that leaves no pool", j->r.id,
+		         state_name(STATE_JOB, j->r.status));
+}
+
 /* The job has ended, or waits in the queue again: what it has not given back is no longer warm for it. */
 static void give_up_pool(struct core *c, struct cjob *j)
 {
 	struct pool_rec *p = cluster_pool(&c->records, j->pool);
 	struct strv nodes = {0};
+	TEXT(text);
 
 	j->pool = 0;
 	if (!p || p->ended_us)
@@ -507,11 +512,13 @@ static void give_up_pool(struct core *c, struct cjob *j)
 	for (uint32_t i = 0; i < p->n_parts; i++)
 		if (p->parts[i].used_by == j->r.id)
 			strv_add(&nodes, p->parts[i].node);
-	if (!job_ended(j->r.status) && p->last_job == j->r.id)
-		pool_end(c, p, POOL_OWNER, NULL, 0, "the job that left it goes on");
-	else if (nodes.n)
-		pool_end(c, p, POOL_OWNER, nodes.n == p->n_parts ? NULL : &nodes, 0,
-		         "the job that used it did not give it back");
+	if (!job_ended(j->r.status) && p->last_job == j->r.id) {
+		text_add(&text, "job %" PRIu64 ", which left it, was queued again", j->r.id);
+		pool_end(c, p, POOL_OWNER, NULL, 0, text.at);
+	} else if (nodes.n) {
+		say_not_given(c, j, &text);
+		pool_end(c, p, POOL_OWNER, nodes.n == p->n_parts ? NULL : &nodes, 0, text.at);
+	}
 	if (!p->ended_us)
 		look_at(c, p->expires_us);
 	strv_fini(&nodes);
@@ -557,8 +564,22 @@ static int end_unpaid(struct core *c, struct pool_rec *p)
 
 	if (!l || !l->account || !budget_used_up(c, l->account))
 		return 0;
-	pool_end(c, p, POOL_OWNER, NULL, 0, "a budget of its account is used up");
+	pool_end(c, p, POOL_OWNER, NULL, 0, "the budget of its owner is used up");
 	return 1;
+}
+
+static void end_expired(struct core *c, struct pool_rec *p)
+{
+	int chain = p->expires_us >= chain_end(c, p->chain_us);
+	uint64_t span_s = chain ? c->cfg.warm_chain_max_s : p->keep_alive_s;
+	char span[40];
+	TEXT(text);
+
+	text_add(&text,
+	         chain ? "its chain of jobs lasted for %s, the administrator's warm_chain_max"
+	               : "no job of its owner came within %s",
+	         str_duration(span_s, span, sizeof(span)));
+	pool_end(c, p, chain ? POOL_LIMIT : POOL_EXPIRED, NULL, 0, text.at);
 }
 
 void pools_review(struct core *c)
@@ -572,8 +593,7 @@ void pools_review(struct core *c)
 		if (pool_used_by(p) || is_unfinished(c, p->last_job) || end_unpaid(c, p))
 			continue;
 		if (now >= p->expires_us)
-			pool_end(c, p, p->expires_us >= chain_end(c, p->chain_us) ? POOL_LIMIT : POOL_EXPIRED, NULL, 0,
-			         NULL);
+			end_expired(c, p);
 		else
 			look_at(c, p->expires_us);
 	}

@@ -51,8 +51,13 @@ void pools_loaded(struct core *c);                /* nodes and jobs are loaded: 
 
 void pools_open(struct core *c);                    /* before the records are created */
 void pool_bill(struct core *c, struct pool_rec *p); /* after each change; keeps the lists, too */
-void pools_used_up(struct core *c,
-                   const char *path); /* the budget of path: ends idle pools of its accounts */
+
+/* ---- prices, budgets, and limits of queues, in pool_limit.c ------------------------------------------- */
+
+/* The budget of path: ends idle pools of its accounts. */
+void pools_used_up(struct core *c, const char *path);
+/* The price of the node may have changed: it counts from now on. */
+void pools_reprice(struct core *c, const struct cnode *n);
 
 /* ---- ends of attempts, in pool_leave.c --------------------------------------------------------------- */
 

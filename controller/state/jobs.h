@@ -98,6 +98,7 @@ struct cjob {
 	struct carray *arr;               /* NULL: it has no members */
 	uint64_t pool;                    /* warm pool that it uses, or has left (share/pools.c); 0 none */
 	uint64_t pool_chain_us;           /* when the chain of its pool began; 0 none */
+	uint8_t wants_no_pool;            /* it gave back places, and has no keep_alive_s */
 	struct strv *avoid;               /* nodes that did not get ready */
 	uint64_t deadline_us;             /* boot; UINT64_MAX none */
 	uint64_t wait_end_us, wait_of_us; /* boot: when its longest wait is over; of the wait since that time */

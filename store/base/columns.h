@@ -155,17 +155,21 @@
 	C(TEXT, queue, SAME) \
 	C(TEXT, state, MADE) /* available in_use terminated */ \
 	C(TEXT, cause, SAME) /* of its end; "" none */ \
+	C(TEXT, cause_text, SAME) /* the same as a sentence */ \
 	C(U64, made_by, SAME) /* job */ \
 	C(U64, last_job, SAME) /* that made it, or gave it back last */ \
 	C(U8, exclusive, SAME) \
 	C(U64, keep_alive_s, SAME) \
+	C(TEXT, kept_by, SAME) /* the user that set its time; "" its last job did */ \
+	C(U64, idle_uusd, SAME) /* what it cost as long as it was idle, until its last change */ \
 	C(U64, made_us, SAME) \
 	C(U64, idle_us, SAME) /* since when it is idle */ \
 	C(U64, expires_us, SAME) \
 	C(U64, chain_us, SAME) /* when the first job of its chain left its first pool */ \
 	C(U64, ended_us, SAME) /* 0: it lives */ \
 	C(TEXT, environment, SAME) /* JSON: {"requirements", "source", "inputs": [{name, digest}]} */ \
-	C(TEXT, parts, MADE) /* JSON: [{node, node_id, gpus, cpus, memory_bytes, disk_bytes, used_by}] */
+	C(TEXT, parts, MADE) /* JSON: [{node, node_id, gpus, cpus, memory_bytes, disk_bytes, used_by}] */ \
+	C(TEXT, ended_parts, SAME) /* JSON: the newest [{node, cause, text, at_us}]; "" none */
 
 #define POOL_JOB_TABLE(F, C) \
 	F(U64, job, KEY) \

@@ -26,6 +26,17 @@ static cJSON *event_json(sqlite3_stmt *st)
 	return o;
 }
 
+/* Events of warm pools belong to the cluster; each names the jobs involved. The expressions are those of the
+ * indexes of migration 0028. */
+#define EVENTS  "SELECT id, job, attempt, at_us, type, data FROM event WHERE "
+#define OF_POOL "id > ?1 AND job = 0 AND type GLOB 'pool_*' AND "
+#define JOB     "CAST(substr(data, instr(data, '\"job\":') + 6) AS INTEGER)"
+#define LEFT_BY "CAST(substr(data, instr(data, '\"left_by\":') + 10) AS INTEGER)"
+static const char of_job[] =
+    EVENTS "id > ?1 AND job = ?3 UNION ALL " EVENTS OF_POOL JOB " = ?3 UNION ALL " EVENTS OF_POOL LEFT_BY
+           " = ?3 AND " JOB " <> ?3 ORDER BY id LIMIT ?2";
+static const char of_all[] = EVENTS "id > ?1 ORDER BY id LIMIT ?2";
+
 cJSON *store_events_json(struct store_reader *r, uint64_t job, uint64_t after_id, uint32_t limit,
                          struct err *e)
 {
@@ -36,12 +47,7 @@ cJSON *store_events_json(struct store_reader *r, uint64_t job, uint64_t after_id
 	int rc;
 
 	limit = limit == 0 ? 1000 : limit > 10000 ? 10000 : limit;
-	st = reader_sql(
-	    r,
-	    job ? "SELECT id, job, attempt, at_us, type, data FROM event WHERE id > ?1 AND job = ?3 ORDER BY id "
-	          "LIMIT ?2"
-	        : "SELECT id, job, attempt, at_us, type, data FROM event WHERE id > ?1 ORDER BY id LIMIT ?2",
-	    e);
+	st = reader_sql(r, job ? of_job : of_all, e);
 	if (!st)
 		return NULL;
 	sqlite3_bind_int64(st, 1, (int64_t)(after_id > INT64_MAX ? INT64_MAX : after_id));

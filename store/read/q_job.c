@@ -588,8 +588,8 @@ static int add_coming_pool(struct store_reader *r, const struct job_row *row, cJ
 	if (add_used_pool(r, row, o, pool, e) < 0)
 		return -1;
 	json_add_str(pool, "status", "in_use");
-	cJSON_AddNullToObject(pool, "retained_s");
-	cJSON_AddNullToObject(pool, "reused_by");
+	for (int i = 0; i < 4; i++)
+		cJSON_AddNullToObject(pool, (const char *[]){"retained_s", "reused_by", "cause", "cause_text"}[i]);
 	return 0;
 }
 
@@ -606,6 +606,8 @@ static void left_pool_json(sqlite3_stmt *st, cJSON *pool)
 		json_add_u64(pool, "reused_by", by);
 	else
 		cJSON_AddNullToObject(pool, "reused_by");
+	json_add_str(pool, "cause", (const char *)sqlite3_column_text(st, 5));
+	json_add_str(pool, "cause_text", (const char *)sqlite3_column_text(st, 6));
 }
 
 /* Adds the pool that the job left or gave back, will leave, or null. Follows 15-pools.md. */
@@ -616,7 +618,11 @@ static int add_warm_pool(struct store_reader *r, const struct job_row *row, cJSO
 
 	if (!row->ended_us)
 		return add_coming_pool(r, row, o, e);
-	st = reader_sql(r, "SELECT pool, status, left_us, until_us, reused_by FROM pool_job WHERE job = ?", e);
+	st =
+	    reader_sql(r,
+	               "SELECT l.pool, l.status, l.left_us, l.until_us, l.reused_by, p.cause, p.cause_text FROM "
+	               "pool_job l LEFT JOIN pool p ON p.id = l.pool AND l.status = 'terminated' WHERE l.job = ?",
+	               e);
 	if (!st)
 		return -1;
 	sqlite3_bind_int64(st, 1, (int64_t)row->id);
