@@ -41,6 +41,7 @@
 #include "controller/state/jobs.h"
 #include "controller/state/node_table.h"
 #include "controller/state/quota.h"
+#include "controller/state/refs.h"
 #include "controller/state/turn.h"
 #include "controller/watch/watch.h"
 #include "store/read/load.h"
@@ -389,7 +390,7 @@ static void resume_active(struct core *c, struct cjob *j)
 		return;
 	}
 	/* References matter only when an order to prepare must be sent again. */
-	if (resolve_refs(c, j->act->spec, &j->act->inputs, &e) < 0 ||
+	if (refs_resolve(c, j->act->spec, &j->act->inputs, &e) < 0 ||
 	    begins_again(c, j, j->act->spec, &j->act->begin, &e) < 0)
 		log_warn("event=reference_gone job=%" PRIu64 " text=\"%s\"", j->r.id, e.text);
 	j->act->rt = xcalloc(a->n_places, sizeof(*j->act->rt));
@@ -478,6 +479,7 @@ static int load_records(struct core *c, struct err *e)
 	node_feed(c);
 	queues_loaded(c);
 	reserves_loaded(c);
+	pool_users_loaded(c); /* jobs that wait need it */
 	for (struct cjob *j = c->jobs.all; j; j = j->hh.next) {
 		if (j->r.members) {
 			array_loaded(c, j);

@@ -75,6 +75,7 @@ int sched_job_add(struct sched *s, const struct sched_job *in)
 		j = model_job_make(s, in->id);
 	leave_queue(s, j);
 	forget_wishes(s, j);
+	j->is_begun = 0;
 	j->shape = sh;
 	j->lane = l;
 	copy_wishes(s, j, in);
@@ -93,6 +94,7 @@ static void job_empty(struct sched *s, struct job *j)
 	leave_queue(s, j);
 	while (j->n_holds)
 		hold_give_back(s, j, j->n_holds - 1);
+	j->is_begun = 0;
 	forget_wishes(s, j);
 }
 
@@ -170,6 +172,7 @@ void sched_job_holds(struct sched *s, uint64_t id, const struct sched_decision *
 		j = model_job_make(s, id);
 	leave_queue(s, j);
 	s->kept = NULL;
+	j->is_begun = 1;
 	for (uint32_t i = 0; i < d->n; i++) {
 		const struct sched_place *p = &d->places[i];
 		struct node *n = model_node_find(s, p->node);

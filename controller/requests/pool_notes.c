@@ -144,7 +144,7 @@ static uint64_t most_used(const struct sched_forecast *f)
 	return best;
 }
 
-void pool_note_places(const struct core *c, const struct job_spec *s, const char *source,
+void pool_note_places(struct core *c, const struct job_spec *s, const char *source,
                       const struct sched_forecast *f, cJSON *body, struct text *t)
 {
 	const struct pool_rec *p = cluster_pool(&c->records, most_used(f));
@@ -154,7 +154,7 @@ void pool_note_places(const struct core *c, const struct job_spec *s, const char
 		cJSON_AddNullToObject(body, "pool");
 		return;
 	}
-	wants = pool_environment(s, source, NULL);
+	wants = pool_wants(c, s, source);
 	missed = pool_missed(p->environment, wants);
 	o = cJSON_AddObjectToObject(body, "pool");
 	json_add_u64(o, "id", p->id);

@@ -36,6 +36,7 @@
 #include "controller/state/idem.h"
 #include "controller/state/jobs.h"
 #include "controller/state/node_table.h"
+#include "controller/state/refs.h"
 #include "controller/state/request.h"
 #include "controller/state/requester.h"
 #include "controller/state/role.h"
@@ -200,7 +201,7 @@ static int check_refs(struct core *c, const struct request *rq, struct asked *a,
 	}
 	if (s->resume_job && check_owner(c, rq, s->resume_job, "resume_from", e) < 0)
 		return -1;
-	rc = resolve_refs(c, s, &inputs, e);
+	rc = refs_resolve(c, s, &inputs, e);
 	if (rc == 0)
 		rc = resolve_resume(c, s, &any, &begin, e);
 	a->from_step = rc == 0 ? begin.step : -1;
@@ -419,7 +420,7 @@ static void foresee_start(struct core *c, const struct request *rq, const struct
 		return;
 	}
 	decide(c); /* jobs that wait already go first */
-	alloc_ask(c, rq->spec, owner_of_new(c, rq), &r, &f);
+	alloc_ask(c, rq->spec, owner_of_new(c, rq), a->bundle, &r, &f);
 	budget_explain(c, rq->spec->queue, owner_of_new(c, rq), &r);
 	if (r.why != SCHED_FITS && r.why != SCHED_DEPENDS) {
 		suggest(c, rq->spec, NULL, owner_of_new(c, rq), 0, body, &change);

@@ -1,5 +1,5 @@
 /*
- * resolve: references of a job: results of earlier jobs, and the checkpoint that an attempt begins with.
+ * resolve: the checkpoint that an attempt begins with.
  *
  * An attempt begins with the checkpoints that the attempt before it left. If that one left none, it begins as
  * that one did. The first attempt begins as the specification says. An attempt that never ran therefore
@@ -32,45 +32,10 @@
 #include "controller/run/checkpoints.h"
 #include "controller/state/core_state.h"
 #include "controller/state/jobs.h"
+#include "controller/state/refs.h"
 
 #define MANIFESTS_READ 16 /* manifests that one question reads, on the state thread */
 #define JOBS_PASSED    8  /* jobs in a row that pass on what they began with */
-
-/* ---- earlier jobs ------------------------------------------------------------------------------ */
-
-/* "job:17/model" -> 17, "model"; "job:17" -> 17, def */
-static int parse_ref(const char *uri, const char *def, uint64_t *job, char *kind, size_t kind_size,
-                     struct err *e)
-{
-	const char *id = uri + 4, *slash = strchr(id, '/');
-	char number[24];
-	size_t n = slash ? (size_t)(slash - id) : strlen(id);
-
-	if (n < sizeof(number)) {
-		memcpy(number, id, n);
-		number[n] = '\0';
-		if (str_parse_u64(number, job) == 0 && (slash || def) &&
-		    strlen(slash ? slash + 1 : def) < kind_size) {
-			snprintf(kind, kind_size, "%s", slash ? slash + 1 : def);
-			return 0;
-		}
-	}
-	return err_set(e, ERR_INVALID, "\"%.100s\" is not job:ID/KIND", uri);
-}
-
-static int resolve_uri(struct core *c, const char *uri, char *out, size_t n, struct err *e)
-{
-	char kind[32];
-	uint64_t job;
-
-	if (parse_ref(uri, NULL, &job, kind, sizeof(kind), e) < 0 || !job_get(c, job, e))
-		return -1;
-	if (!c->io.artifact)
-		return err_set(e, ERR_NOT_FOUND, "job %" PRIu64 " has left no %s", job, kind);
-	if (c->io.artifact(job, kind, out, n, c->io.arg, e) < 0)
-		return e->code == ERR_NOT_FOUND ? err_wrap(e, "%s", uri) : -1;
-	return 0;
-}
 
 /* ---- checkpoints ------------------------------------------------------------------------------- */
 
@@ -330,7 +295,7 @@ static int resolve_from(struct core *c, const struct job_spec *spec, const struc
 	}
 	if (jobs >= JOBS_PASSED)
 		return err_set(e, ERR_LIMIT, "resume_from: %u jobs in a row left no checkpoint of their own", jobs);
-	if (parse_ref(spec->resume_job, "checkpoint", &job, kind, sizeof(kind), e) < 0 ||
+	if (ref_parse(spec->resume_job, "checkpoint", &job, kind, sizeof(kind), e) < 0 ||
 	    !(of = job_get(c, job, e)))
 		return err_wrap(e, "resume_from");
 	if (spec->resume_step < 0 && job_ended(of->r.status) && of->r.begins &&
@@ -358,20 +323,6 @@ int resolve_resume(struct core *c, const struct job_spec *spec, const struct ckp
                    struct beginning *out, struct err *e)
 {
 	return resolve_from(c, spec, on, 0, out, e);
-}
-
-int resolve_refs(struct core *c, const struct job_spec *spec, struct strv *inputs, struct err *e)
-{
-	char out[4096 + HASH_HEX_SIZE];
-
-	for (size_t i = 0; i < spec->n_inputs; i++) {
-		out[0] = '\0';
-		if (strncmp(spec->inputs[i].uri, "job:", 4) == 0 &&
-		    resolve_uri(c, spec->inputs[i].uri, out, sizeof(out), e) < 0)
-			return err_wrap(e, "inputs.%s", spec->inputs[i].name);
-		strv_add(inputs, out);
-	}
-	return 0;
 }
 
 /* ---- what an attempt begins with --------------------------------------------------------------- */
@@ -426,7 +377,7 @@ static int has_only_passed(struct core *c, const struct cjob *j, const struct le
 
 	if (!a || !a->resumed_from || strncmp(a->resumed_from, "job:", 4) != 0 || a->resumed_from_step < 0 ||
 	    (j->r.ckpts && j->r.ckpts->n) ||
-	    parse_ref(a->resumed_from, "checkpoint", &job, kind, sizeof(kind), &e) < 0)
+	    ref_parse(a->resumed_from, "checkpoint", &job, kind, sizeof(kind), &e) < 0)
 		return 0;
 	of = job_get(c, job, &e);
 	return of && (lists_step(&of->r, a->resumed_from_step) || !holds_newer(c, l, a->resumed_from_step));

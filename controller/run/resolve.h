@@ -1,5 +1,5 @@
 /*
- * resolve: references of a job: results of earlier jobs, and the checkpoint that an attempt begins with.
+ * resolve: the checkpoint that an attempt begins with.
  */
 #ifndef HEARTH_CONTROLLER_RUN_RESOLVE_H
 #define HEARTH_CONTROLLER_RUN_RESOLVE_H
@@ -8,8 +8,6 @@
 #include "controller/state/jobs.h"
 #include "controller/state/node_table.h"
 
-/* Resolves the inputs of a job; the list starts empty. */
-int resolve_refs(struct core *c, const struct job_spec *spec, struct strv *inputs, struct err *e);
 /* Resolves `resume_from` of a specification. on: the nodes of the attempt. */
 int resolve_resume(struct core *c, const struct job_spec *spec, const struct ckpt_nodes *on,
                    struct beginning *out, struct err *e);

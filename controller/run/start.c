@@ -29,6 +29,7 @@
 #include "controller/state/core_state.h"
 #include "controller/state/jobs.h"
 #include "controller/state/node_table.h"
+#include "controller/state/refs.h"
 #include "controller/state/turn.h"
 
 static uint32_t port_take(struct core *c, uint32_t lo, uint32_t hi)
@@ -229,7 +230,7 @@ void start_attempt(struct core *c, struct cjob *j, const struct sched_decision *
 	TEXT(where);
 
 	a = j->act = active_new(c, j, &e);
-	rc = !a || resolve_refs(c, a->spec, &a->inputs, &e) < 0 ? -1 : find_beginning(c, j, dec, &e);
+	rc = !a || refs_resolve(c, a->spec, &a->inputs, &e) < 0 ? -1 : find_beginning(c, j, dec, &e);
 	if (rc) {
 		if (j->collect)
 			start_later(c, j, dec, &e);

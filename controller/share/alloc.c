@@ -91,9 +91,27 @@ static uint64_t queued_since(const struct cjob *j)
 	return j->r.queued_us - (j->waited_us < j->r.queued_us ? j->waited_us : 0);
 }
 
-/* Fills w. j NULL: a job of that owner that is not submitted yet. */
+/* The key says what the job would find in a pool. Only jobs of users of pools have one. */
+static void add_pool_wishes(struct core *c, struct wishes *w, const struct job_spec *spec, const char *owner,
+                            const char *source)
+{
+	cJSON *environment;
+	char *text;
+
+	if (spec->keep_alive_s > 0)
+		pool_user_add(c, owner);
+	else if (!pool_user_is(c, owner))
+		return;
+	environment = pool_wants(c, spec, source);
+	text = json_text(environment);
+	w->in.warm = pool_key(text, w->warm);
+	free(text);
+	cJSON_Delete(environment);
+}
+
+/* Fills w. j NULL: a job of that owner with that source (NULL none) that is not submitted yet. */
 static void wishes_init(struct core *c, struct wishes *w, const struct job_spec *spec, const struct cjob *j,
-                        const char *owner)
+                        const char *owner, const char *source)
 {
 	static const struct cjob none;
 
@@ -133,13 +151,8 @@ static void wishes_init(struct core *c, struct wishes *w, const struct job_spec 
 	    .believed_s = believed_limit_s(c, spec, j, owner),
 	    .after = w->deps,
 	};
-	if (pools_of_owner(c, owner) && j) {
-		cJSON *environment = pool_environment(spec, j->r.bundle, NULL);
-		cleanup_free char *text = json_text(environment);
-
-		cJSON_Delete(environment);
-		w->in.warm = pool_key(text, w->warm);
-	}
+	if (owner)
+		add_pool_wishes(c, w, spec, owner, j ? j->r.bundle : source);
 }
 
 static void wishes_fini(struct wishes *w)
@@ -153,7 +166,7 @@ int alloc_possible(struct core *c, const struct job_spec *spec, struct sched_rea
 	struct wishes w;
 	int rc;
 
-	wishes_init(c, &w, spec, NULL, NULL);
+	wishes_init(c, &w, spec, NULL, NULL, NULL);
 	rc = sched_possible(c->sched, &w.in, r);
 	wishes_fini(&w);
 	return rc;
@@ -165,7 +178,7 @@ int alloc_change(struct core *c, const struct job_spec *s, const struct cjob *j,
 	struct wishes w;
 	int rc;
 
-	wishes_init(c, &w, s, j, owner);
+	wishes_init(c, &w, s, j, owner, NULL);
 	rc = sched_change(c->sched, &w.in, queues, ever, out);
 	wishes_fini(&w);
 	return rc;
@@ -177,7 +190,7 @@ size_t alloc_resume(struct core *c, const struct job_spec *s, const struct cjob 
 	struct wishes w;
 	size_t n;
 
-	wishes_init(c, &w, s, j, owner);
+	wishes_init(c, &w, s, j, owner, NULL);
 	n = sched_resume(c->sched, &w.in, empty, nodes, max);
 	wishes_fini(&w);
 	return n;
@@ -226,15 +239,15 @@ static int try_now(struct core *c, uint64_t id, struct sched_forecast *f)
 }
 
 /* Follows S-323. */
-void alloc_ask(struct core *c, const struct job_spec *spec, const char *owner, struct sched_reason *r,
-               struct sched_forecast *f)
+void alloc_ask(struct core *c, const struct job_spec *spec, const char *owner, const char *source,
+               struct sched_reason *r, struct sched_forecast *f)
 {
 	const struct spec_after *never;
 	struct wishes w;
 	struct err e;
 
 	*f = (struct sched_forecast){.start_s = UINT64_MAX};
-	wishes_init(c, &w, spec, NULL, owner);
+	wishes_init(c, &w, spec, NULL, owner, source);
 	if (await_fill(c, spec, w.deps, &w.in.n_after, &never, &e) < 0 || never)
 		w.in.n_after = 0;
 	history_note(c, "try");
@@ -322,7 +335,7 @@ void alloc_queue(struct core *c, struct cjob *j, const struct job_spec *spec)
 	if (await_queue(c, j, spec, w.deps, &n_deps) < 0)
 		return;
 	wait_begin(c, j, spec->max_wait_s);
-	wishes_init(c, &w, spec, j, j->r.owner);
+	wishes_init(c, &w, spec, j, j->r.owner, NULL);
 	w.in.n_after = n_deps;
 	j->typed = spec->instance_types.n > 0;
 	if (j->avoid) {
@@ -407,7 +420,7 @@ int alloc_exchange(struct core *c, struct cjob *j, const struct job_spec *spec, 
 	for (uint32_t i = 0; i < n_drop; i++)
 		if (node_by_id(c, drop[i]))
 			strv_add(&avoid, node_by_id(c, drop[i])->name);
-	wishes_init(c, &w, spec, j, j->r.owner);
+	wishes_init(c, &w, spec, j, j->r.owner, NULL);
 	w.in.avoid = (const char *const *)avoid.v;
 	rc = sched_job_exchange(c->sched, &w.in, drop, n_drop);
 	if (rc == 0 && avoid.n && !is_replaceable(c, j)) {
@@ -452,7 +465,7 @@ void alloc_holds(struct core *c, struct cjob *j, const struct job_spec *spec, ui
 		                                       .n_cpus = p->cpus.n,
 		                                       .cpus = p->cpus.v};
 	}
-	wishes_init(c, &w, spec, j, j->r.owner);
+	wishes_init(c, &w, spec, j, j->r.owner, NULL);
 	sched_job_restore(c->sched, &w.in, &d, held_s < now ? now - held_s : 0);
 	wishes_fini(&w);
 	free(d.places);

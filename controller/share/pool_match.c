@@ -1,13 +1,17 @@
 /*
- * pool_match: what a pool has, and what a job wants of it: the first field that differs.
+ * pool_match: what a pool has, and what a job wants of it: the first field that differs; and whose jobs are
+ * compared with pools at all.
  */
 #include "controller/share/pools.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "common/base/hashtable.h"
 #include "common/base/json.h"
 #include "common/base/secret.h"
 #include "common/base/xalloc.h"
+#include "controller/state/refs.h"
 
 cJSON *pool_environment(const struct job_spec *s, const char *source, const struct strv *inputs)
 {
@@ -26,6 +30,18 @@ cJSON *pool_environment(const struct job_spec *s, const char *source, const stru
 		json_add_str(one, "digest", in->sha256 ? in->sha256 : shown);
 		cJSON_AddItemToArray(list, one);
 	}
+	return o;
+}
+
+cJSON *pool_wants(struct core *c, const struct job_spec *s, const char *source)
+{
+	struct strv inputs = {0};
+	cJSON *o;
+	struct err e;
+
+	(void)refs_resolve(c, s, &inputs, &e); /* one that is not there yet counts as its reference */
+	o = pool_environment(s, source, &inputs);
+	strv_fini(&inputs);
 	return o;
 }
 
@@ -100,4 +116,50 @@ const char *pool_key(const char *environment, char out[HASH_HEX_SIZE])
 {
 	hash_hex(environment ? environment : "", environment ? strlen(environment) : 0, out);
 	return out;
+}
+
+/* ---- users of pools --------------------------------------------------------------------------------- */
+
+struct pool_user {
+	UT_hash_handle hh;
+	char name[];
+};
+
+int pool_user_is(const struct core *c, const char *owner)
+{
+	struct pool_user *u;
+
+	HASH_FIND_STR(c->pools.users, owner, u);
+	return u != NULL;
+}
+
+void pool_user_add(struct core *c, const char *owner)
+{
+	struct pool_user *u;
+
+	if (pool_user_is(c, owner))
+		return;
+	u = xcalloc(1, sizeof(*u) + strlen(owner) + 1);
+	memcpy(u->name, owner, strlen(owner) + 1);
+	HASH_ADD_STR(c->pools.users, name, u);
+}
+
+void pool_users_loaded(struct core *c)
+{
+	for (struct cluster_rec *r = c->records.all[CLUSTER_POOL]; r; r = r->hh.next) {
+		const struct pool_rec *p = (const struct pool_rec *)r;
+
+		if (!p->ended_us && p->owner)
+			pool_user_add(c, p->owner);
+	}
+}
+
+void pool_users_free(struct core *c)
+{
+	struct pool_user *u, *next;
+
+	HASH_ITER (hh, c->pools.users, u, next) {
+		HASH_DEL(c->pools.users, u);
+		free(u);
+	}
 }

@@ -158,7 +158,6 @@ void pool_bill(struct core *c, struct pool_rec *p)
 void pool_feed(struct core *c, struct pool_rec *p)
 {
 	struct sched_pool_part *parts = xcalloc(p->n_parts + 1, sizeof(*parts));
-	uint64_t idle_s = p->idle_us < now_real(c) ? (now_real(c) - p->idle_us) / 1000000 : 0;
 	char key[HASH_HEX_SIZE], owner[136];
 	uint32_t n = 0;
 
@@ -181,7 +180,7 @@ void pool_feed(struct core *c, struct pool_rec *p)
 		                             .owner = owner,
 		                             .warm = pool_key(p->environment, key),
 		                             .exclusive = p->exclusive,
-		                             .idle_since_s = sched_time(c) > idle_s ? sched_time(c) - idle_s : 0,
+		                             .idle_since_s = p->idle_us / 1000000,
 		                             .parts = parts,
 		                             .n_parts = n,
 		                         });
@@ -601,14 +600,6 @@ void pools_review(struct core *c)
 	oldest = pool_ended(c);
 	look_at(c, oldest && oldest->ended_us + SHOWN_US > now ? oldest->ended_us + SHOWN_US : now + LOOK_US);
 	look_at(c, now + LOOK_US);
-}
-
-int pools_of_owner(const struct core *c, const char *owner)
-{
-	for (const struct pool_rec *p = pool_first(c); p; p = pool_next(p))
-		if (strcmp(p->owner ? p->owner : "", owner ? owner : "") == 0)
-			return 1;
-	return 0;
 }
 
 uint64_t pools_shown_since(const struct core *c)

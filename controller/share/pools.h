@@ -28,7 +28,11 @@ int pool_leave(struct core *c, struct cjob *j, const struct place_rec *p);
 /* Ends the pool, or its parts on nodes (NULL all). job: to whom it gave way, 0 none. */
 void pool_end(struct core *c, struct pool_rec *p, enum pool_cause cause, const struct strv *nodes,
               uint64_t job, const char *text);
-int pools_of_owner(const struct core *c, const char *owner); /* 1: some live */
+/* Users of pools: owners of pools, and of jobs that leave some. */
+void pool_user_add(struct core *c, const char *owner);
+int pool_user_is(const struct core *c, const char *owner);
+void pool_users_loaded(struct core *c); /* the records are loaded */
+void pool_users_free(struct core *c);
 uint64_t pool_keep_alive(const struct core *c,
                          const struct job_spec *s); /* seconds that the job's pool gets */
 void pool_feed(struct core *c, struct pool_rec *p); /* to the scheduler library */
@@ -79,6 +83,8 @@ void pools_settle(struct core *c);
 
 /* {"requirements", "source", "inputs": [{name, digest}]}. inputs: resolved ones, NULL as in spec. */
 cJSON *pool_environment(const struct job_spec *s, const char *source, const struct strv *inputs);
+/* The same of a job that waits, or is not submitted yet. */
+cJSON *pool_wants(struct core *c, const struct job_spec *s, const char *source);
 /* Compares what the pool has with what a job wants. NULL: equal; else {"level", "field", "had", "wants"}. */
 cJSON *pool_missed(const char *had, const cJSON *wants);
 /* Returns a digest of the environment, for the library. */

@@ -147,6 +147,7 @@ struct pool_table {               /* share/pools.c */
 	uint64_t at_us;               /* boot: the next review */
 	struct sched_pool_lost *lost; /* share/pool_take.c: not dealt with yet */
 	size_t n_lost;
+	struct pool_user *users; /* share/pool_match.c: by name */
 };
 
 struct watch_state { /* watch/watch.c */

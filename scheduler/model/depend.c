@@ -73,6 +73,7 @@ void sched_job_started(struct sched *s, uint64_t id)
 	record_id(s->recorder, "started", id);
 	if (!j || !j->n_holds)
 		return;
+	j->is_begun = 1;
 	DL_FOREACH_SAFE (j->waiters, d, tmp) {
 		if (d->kind == SCHED_AFTER_START)
 			settle_dep(s, d, 1);

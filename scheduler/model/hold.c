@@ -100,8 +100,10 @@ void hold_give_back(struct sched *s, struct job *j, uint32_t at)
 	gpus_drop_absent(n);
 	node_count(s, n);
 	account_change(s, j->lane ? j->lane->account : NULL, h.n_gpus, hold_cpus(j, &h), -1);
-	free(n->warm);
-	n->warm = mem_copy(j->warm);
+	if (j->is_begun) { /* a decision that is taken back leaves no trace */
+		free(n->warm);
+		n->warm = mem_copy(j->warm);
+	}
 	if (!j->n_holds)
 		running_remove(s, j);
 	free(h.gpus);

@@ -215,7 +215,8 @@ void slow_gives_back(struct slow *w, unsigned id, unsigned hold)
 	int node = j->holds[hold].node;
 
 	j->holds[hold] = j->holds[--j->n_holds];
-	w->nodes[node].last_warm = j->warm;
+	if (j->begun)
+		w->nodes[node].last_warm = j->warm;
 	slow_freed(w);
 	slow_node_gone(w, node);
 }

@@ -71,6 +71,7 @@ struct slow_job { /* its id is its index; 0 unused */
 	int64_t priority;
 	uint64_t order, submit_s, max_wait_s, start_s, saved_s, restart_s;
 	int shape, account, firm, first, warm; /* warm: environment, 0 none */
+	int begun;                             /* its decision was carried out */
 	struct slow_hold holds[SLOW_NODES];
 	unsigned n_holds, kept; /* kept: how many it had before the decision that gives it others */
 	struct slow_dep after[2];

@@ -87,6 +87,7 @@ static void enter(struct world *o, unsigned id)
 	int open = 0;
 
 	world_send(o, id, NULL, 0);
+	j->begun = 0;
 	j->restart_s = 0; /* what a restart takes is not known of one that comes again */
 	for (int i = 0; i < 2; i++) {
 		struct slow_dep *d = &j->after[i];
@@ -506,6 +507,7 @@ static void settle(struct world *o)
 		if (rnd(8) == 0)
 			continue; /* it is told later that it started, or never */
 		sched_job_started(o->s, want);
+		o->w.jobs[want].begun = 1;
 		tell(o, want, 0);
 	}
 }

@@ -350,6 +350,29 @@ static void test_ends(void)
 	done(s, "ends");
 }
 
+/* Checks S-113: an answer for a user leaves no trace on the nodes. */
+static void test_taken_back(void)
+{
+	struct sched *s = cluster(2, 4);
+	struct sched_job j = kit_gang(5, 2, 4);
+
+	j.owner = "u";
+	j.warm = "e";
+	sched_job_add(s, &j);
+	is_str(starts(s), "1 2", "a job starts");
+	sched_job_started(s, 5);
+	sched_job_finished(s, 5, 1);
+	add_job(s, 6, "u", 1, 4);
+	is_str(starts(s), "1", "a decision for another environment");
+	sched_job_remove(s, 6);
+	j = kit_gang(7, 1, 4);
+	j.owner = "u";
+	j.warm = "e";
+	sched_job_add(s, &j);
+	is_str(starts(s), "1", "that is taken back does not make its node less warm");
+	done(s, "taken back");
+}
+
 /* Two nodes; job 5 keeps node 2 busy until 100, and job 6, which needs both nodes, has a place from then on.
  * The pool of job 7 is on node 1. Checks S-170. */
 static void test_reserved_place(void)
@@ -388,5 +411,6 @@ int main(void)
 	test_wanted();
 	test_ends();
 	test_reserved_place();
+	test_taken_back();
 	return tap_done();
 }
