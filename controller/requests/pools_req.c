@@ -255,7 +255,7 @@ void req_pool_keep(struct core *c, struct request *rq)
 	if (!keep || keep > max) {
 		char span[40];
 
-		reply_fail(c, rq, ERR_LIMIT,
+		reply_fail(c, rq, ERR_INVALID,
 		           "keep_alive_s: expected 1 to %" PRIu64 " seconds (%s, warm_keep_alive_max)", max,
 		           str_duration(max, span, sizeof(span)));
 		return;

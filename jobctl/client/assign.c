@@ -3,7 +3,6 @@
  */
 #include "jobctl/client/assign.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "common/base/json.h"
@@ -28,29 +27,12 @@ static int takes_text(const char *path)
 	return 0;
 }
 
-#define KEYS_MAX 128
-
-/* Lists the first parts of all keys, NULL-terminated. */
-static void root_keys(char names[KEYS_MAX][32], const char *list[KEYS_MAX + 1])
-{
-	size_t n, k = 0;
-	const struct spec_key *keys = spec_keys(&n);
-	for (size_t i = 0; i < n && k < KEYS_MAX; i++) {
-		snprintf(names[k], sizeof(names[k]), "%.*s", (int)strcspn(keys[i].path, ".["), keys[i].path);
-		list[k] = names[k];
-		k++;
-	}
-	list[k] = NULL;
-}
-
 int assign_key_known(const char *key)
 {
-	char names[KEYS_MAX][32];
-	const char *list[KEYS_MAX + 1];
-	size_t n = strcspn(key, ".=");
-	root_keys(names, list);
-	for (const char **l = list; *l; l++) {
-		if (strlen(*l) == n && strncmp(*l, key, n) == 0)
+	size_t n, len = strcspn(key, ".=");
+	const struct spec_key *keys = spec_keys(&n);
+	for (size_t i = 0; i < n; i++) {
+		if (strcspn(keys[i].path, ".[") == len && strncmp(keys[i].path, key, len) == 0)
 			return 1;
 	}
 	return 0;

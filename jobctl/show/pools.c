@@ -51,7 +51,8 @@ void pools_show_job(const cJSON *job)
 	else if (strcmp(status, "reused") == 0)
 		text = xasprintf("job %s took pool %s%s", print_member(w, "reused_by"), id, after);
 	else
-		text = xasprintf("pool %s ended%s", id, after);
+		text = xasprintf("pool %s ended%s%s%s", id, after, jtext(w, "cause_text") ? ": " : "",
+		                 jtext(w, "cause_text") ? jtext(w, "cause_text") : "");
 	print_line("warm pool", text);
 	free(text);
 	free(after);

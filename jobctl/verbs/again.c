@@ -271,7 +271,8 @@ int again_begin(struct ctx *c, const struct arg_opt *opts, struct again *a)
 	char cwd[PATH_MAX], real[PATH_MAX];
 	if (!file && !again)
 		return ctx_fail(c, ERR_INVALID,
-		                "submit: expected FILE, or - for standard input\nSee: jobctl submit --help");
+		                "submit: expected FILE, - for standard input, or --again for the file submitted last "
+		                "from here\nSee: jobctl submit --help");
 	if (again && file && strcmp(file, "-") == 0)
 		return ctx_fail(c, ERR_INVALID, "--again needs a file; standard input is not remembered");
 	if (!ctx_client(c))

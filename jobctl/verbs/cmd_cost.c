@@ -71,6 +71,18 @@ static char *cost_path(struct ctx *c)
 	return path;
 }
 
+static void print_total(const cJSON *answer)
+{
+	double jobs = print_number(answer, "total_usd"), idle = print_number(answer, "total_idle_usd");
+	char a[40], b[40], all[40];
+	if (idle > 0)
+		printf("total $%s: $%s of jobs and $%s of idle warm pools\n",
+		       str_amount(jobs + idle, all, sizeof(all)), str_amount(jobs, a, sizeof(a)),
+		       str_amount(idle, b, sizeof(b)));
+	else
+		printf("total $%s\n", str_amount(jobs, all, sizeof(all)));
+}
+
 static void cost_table(const cJSON *answer)
 {
 	char *head = xstrdup(print_member(answer, "by")), amount[40];
@@ -94,7 +106,7 @@ static void cost_table(const cJSON *answer)
 	}
 	if (table_rows(t)) {
 		table_print(t);
-		printf("total $%s\n", str_amount(print_number(answer, "total_usd"), amount, sizeof(amount)));
+		print_total(answer);
 	} else {
 		puts("Nothing was spent: no attempt in that time ran on nodes with a price. To see the type of each "
 		     "node: jobctl nodes. To set a price: jobctl instances set TYPE price_per_hour=N");

@@ -18,7 +18,7 @@
 static char *list_path(struct ctx *c)
 {
 	static const char *const queries[] = {"state", "owner"};
-	char *path = xstrdup("/pools");
+	char *path = xstrdup(args_has(&c->args, "all") ? "/pools?state=all" : "/pools");
 	for (size_t i = 0; i < sizeof(queries) / sizeof(*queries); i++) {
 		const char *value = args_get(&c->args, queries[i]);
 		if (!value)
@@ -31,12 +31,17 @@ static char *list_path(struct ctx *c)
 	return path;
 }
 
+static int has_ended(const cJSON *p)
+{
+	return strcmp(print_member(p, "state"), "terminated") == 0;
+}
+
 /* Returns when the pool ends, or why it ended. */
 static const char *end_text(const cJSON *p, char *out, size_t size)
 {
 	const char *state = print_member(p, "state");
-	if (strcmp(state, "terminated") == 0)
-		return print_member(p, "cause");
+	if (has_ended(p))
+		return print_member(p, jtext(p, "cause_text") ? "cause_text" : "cause");
 	return strcmp(state, "available") == 0 ? pools_left(p, out, size) : "-";
 }
 
@@ -59,16 +64,20 @@ static void add_row(struct table *t, const cJSON *p)
 
 static int exec_ls(struct ctx *c)
 {
-	static const char *const heads[] = {">POOL", "NAME",     "OWNER",    "STATE",     ">NODES",
-	                                    ">GPUS", ">MADE BY", ">USED BY", ">IDLE USD", "ENDS IN"};
+	const char *heads[] = {">POOL", "NAME",     "OWNER",    "STATE",     ">NODES",
+	                       ">GPUS", ">MADE BY", ">USED BY", ">IDLE USD", "ENDS IN"};
 	cJSON *answer = NULL;
+	if (args_has(&c->args, "all") && args_has(&c->args, "state"))
+		return ctx_fail(c, ERR_INVALID, "--all and --state: give one of them; --all means --state all");
 	char *path = list_path(c);
 	int rc = ctx_call(c, "GET", path, NULL, &answer);
 	free(path);
 	if (rc)
 		return rc < 0 ? -1 : 0;
-	struct table *t = table_create(heads, 10);
 	const cJSON *p;
+	cJSON_ArrayForEach (p, jget(answer, "pools"))
+		heads[9] = has_ended(p) ? "ENDS IN, OR WHY IT ENDED" : heads[9];
+	struct table *t = table_create(heads, 10);
 	cJSON_ArrayForEach (p, jget(answer, "pools"))
 		add_row(t, p);
 	int n = cJSON_GetArraySize(jget(answer, "pools"));
@@ -118,6 +127,21 @@ static void show_nodes(const cJSON *pool)
 	table_destroy(t);
 }
 
+static void show_ended_nodes(const cJSON *pool)
+{
+	const char *heads[] = {"ENDED NODE", print_zone_head("WHEN"), "WHY"};
+	struct table *t = table_create(heads, 3);
+	const cJSON *n;
+	cJSON_ArrayForEach (n, jget(pool, "ended_nodes")) {
+		table_cell(t, print_member(n, "node"));
+		table_cell(t, print_time(jtext(n, "at")));
+		table_cell(t, print_member(n, jtext(n, "cause_text") ? "cause_text" : "cause"));
+	}
+	if (table_rows(t))
+		table_print(t);
+	table_destroy(t);
+}
+
 static void show_environment(const cJSON *env)
 {
 	const cJSON *in;
@@ -134,8 +158,11 @@ static void show_times(const cJSON *p)
 {
 	char span[40], left[40], *text;
 	print_line("made", print_time_zone(jtext(p, "made_at")));
-	text = xasprintf("%s after the end of the job that used it last",
-	                 str_duration((uint64_t)print_number(p, "keep_alive_s"), span, sizeof(span)));
+	if (jtext(p, "kept_by") && jtext(p, "expires_at"))
+		text = xasprintf("until %s (kept by %s)", print_time(jtext(p, "expires_at")), jtext(p, "kept_by"));
+	else
+		text = xasprintf("%s after the end of the job that used it last",
+		                 str_duration((uint64_t)print_number(p, "keep_alive_s"), span, sizeof(span)));
 	print_line("keep-alive", text);
 	free(text);
 	print_line("idle since", print_time(jtext(p, "idle_since")));
@@ -145,7 +172,7 @@ static void show_times(const cJSON *p)
 		free(text);
 	}
 	print_line("ended", print_time(jtext(p, "ended_at")));
-	print_line("cause", jtext(p, "cause"));
+	print_line("cause", jtext(p, jtext(p, "cause_text") ? "cause_text" : "cause"));
 }
 
 static int exec_show(struct ctx *c)
@@ -174,9 +201,12 @@ static int exec_show(struct ctx *c)
 	}
 	show_environment(jget(p, "environment"));
 	show_nodes(p);
+	show_ended_nodes(p);
 	cJSON_Delete(p);
 	return 0;
 }
+
+#define KEEP_KEY "keep_alive_s: "
 
 static void report_kept(const cJSON *p)
 {
@@ -197,6 +227,10 @@ static int exec_keep(struct ctx *c)
 	char *path = pool_path(c);
 	cJSON_AddNumberToObject(body, "keep_alive_s", (double)seconds);
 	int rc = ctx_call(c, "PATCH", path, body, &answer);
+	if (rc < 0 && strncmp(c->err.text, KEEP_KEY, strlen(KEEP_KEY)) == 0) { /* people gave --for */
+		cleanup_free char *bound = xstrdup(c->err.text + strlen(KEEP_KEY));
+		rc = ctx_fail(c, ERR_INVALID, "--for %s: %s", span, bound);
+	}
 	if (!rc)
 		report_kept(answer);
 	cJSON_Delete(answer);
@@ -233,6 +267,7 @@ static int exec_drop(struct ctx *c)
 
 static const struct arg_opt ls_opts[] = {
     {"state", 's', "available|in_use|terminated|all", "List pools in that state; without it those that live"},
+    {"all", 'a', NULL, "Also list those that ended within the last hour, and why"},
     {"owner", 'u', "USER", "List only pools of that user"},
     {NULL, 0, NULL, NULL}};
 static const struct arg_opt keep_opts[] = {{"for", 0, "DURATION", "Let it expire so long from now: 90m, 2h"},

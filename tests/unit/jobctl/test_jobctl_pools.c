@@ -10,7 +10,7 @@
 #define SOURCE "5bf8aa57fcf4eb3f6d5d5f5fbe5a86ed7b2f7f0ee29a1c1ab2b9de31bfa3aa11"
 
 static char soon[CLOCK_RFC3339_SIZE]; /* in 27 minutes and a half */
-static char *pool, *used, *ended, *list, *nodes;
+static char *pool, *used, *ended, *kept, *list, *nodes;
 static const char *empty = "{\"pools\":[]}";
 
 static void make_answers(void)
@@ -31,7 +31,12 @@ static void make_answers(void)
 	            "14,\"keep_alive_s\":7200,\"expires_at\":null,\"gpus\":0,\"nodes\":[{\"node\":\"n3\"}]}");
 	ended =
 	    xstrdup("{\"id\":8,\"name\":\"c\",\"owner\":\"bob\",\"state\":\"terminated\",\"made_by\":7,\"used_"
-	            "by\":null,\"cause\":\"gave way\",\"gpus\":0,\"nodes\":[]}");
+	            "by\":null,\"cause\":\"gave way\",\"cause_text\":\"job 9 could not start without "
+	            "it\",\"gpus\":0,\"nodes\":[],\"ended_nodes\":[{\"node\":\"n3\",\"cause\":\"node\","
+	            "\"cause_text\":\"the node is drained\",\"at\":\"2026-01-02T03:04:05Z\"}]}");
+	kept = xasprintf("{\"id\":15,\"name\":\"k\",\"owner\":\"bob\",\"state\":\"available\",\"kept_by\":"
+	                 "\"ada\",\"keep_alive_s\":3600,\"expires_at\":\"%s\",\"nodes\":[]}",
+	                 soon);
 	list = xasprintf("{\"pools\":[%s,%s,%s]}", pool, used, ended);
 	nodes =
 	    xasprintf("{\"nodes\":[{\"name\":\"n1\",\"state\":\"up\",\"gpus\":2,\"gpus_used\":0,\"slots\":8,"
@@ -57,7 +62,8 @@ static const char *job_of(const char *uri)
 	        "\"missed\":"
 	        "{\"level\":\"environment\",\"field\":\"source\",\"had\":\"" SOURCE "\",\"wants\":null}}}]"),
 	    JOB("\"warm_pool\":{\"pool\":12,\"status\":\"reused\",\"retained_s\":92,\"reused_by\":14}"),
-	    JOB("\"warm_pool\":{\"pool\":12,\"status\":\"terminated\",\"retained_s\":1800,\"reused_by\":null}"),
+	    JOB("\"warm_pool\":{\"pool\":12,\"status\":\"terminated\",\"retained_s\":1800,\"reused_by\":null,"
+	        "\"cause\":\"owner\",\"cause_text\":\"the budget of a is used up\"}"),
 	    JOB("\"warm_pool\":null")};
 	const char *id = strstr(uri, "/jobs/") + 6;
 
@@ -70,6 +76,13 @@ static void answer(const struct js_seen *q, unsigned nth, struct js_answer *a, v
 	(void)arg;
 	if (strstr(q->uri, "/pools?owner=nobody"))
 		a->body = empty;
+	else if (strstr(q->uri, "/pools/15") && strcmp(q->method, "PATCH") == 0) {
+		a->status = 400;
+		a->body = "{\"detail\":\"keep_alive_s: expected 1 to 9 seconds\"}";
+	} else if (strstr(q->uri, "/pools/15"))
+		a->body = kept;
+	else if (strstr(q->uri, "/pools/8"))
+		a->body = ended;
 	else if (strstr(q->uri, "/pools/13"))
 		a->body = used;
 	else if (strstr(q->uri, "/pools/12?node="))
@@ -86,7 +99,7 @@ static void answer(const struct js_seen *q, unsigned nth, struct js_answer *a, v
 		a->body = "{\"nodes\":{\"up\":2,\"total\":2,\"warm_nodes\":1,\"warm_gpus\":2},\"jobs\":{}}";
 	else if (strstr(q->uri, "/cost"))
 		a->body = "{\"by\":\"queue\",\"rows\":[{\"name\":\"default\",\"usd\":2,\"jobs\":1,\"attempts\":1,"
-		          "\"running\":0,\"hours\":1,\"idle_usd\":0.5}],\"total_usd\":2}";
+		          "\"running\":0,\"hours\":1,\"idle_usd\":0.5}],\"total_usd\":2,\"total_idle_usd\":0.5}";
 	else if (strstr(q->uri, "/jobs/"))
 		a->body = job_of(q->uri);
 	else
@@ -96,13 +109,18 @@ static void answer(const struct js_seen *q, unsigned nth, struct js_answer *a, v
 static void test_lists(struct js *s)
 {
 	static const char *const rows[] = {
-	    "POOL  NAME    OWNER  STATE       NODES  GPUS  MADE BY  USED BY  IDLE USD  ENDS IN",
+	    "POOL  NAME    OWNER  STATE       NODES  GPUS  MADE BY  USED BY  IDLE USD  ENDS IN, OR WHY IT ENDED",
 	    "  12  train?  ada    available       2     3       11        -      0.12  27m",
 	    "  13  b       bob    in_use          1     0        9       14         -  -",
-	    "   8  c       bob    terminated      0     0        7        -         -  gave way", NULL};
+	    "   8  c       bob    terminated      0     0        7        -         -  job 9 could not start "
+	    "without it",
+	    NULL};
 	jr_expect_lines(s, "pool ls", rows);
 	jr_expect_lines(s, "pools --state all", rows);
 	like(js_last_of(s, "GET")->uri, "/pools?state=all", "pools --state asks for that state");
+	jr_expect(s, "pool ls --all", 0, NULL, "");
+	like(js_last_of(s, "GET")->uri, "/pools?state=all", "pool ls --all asks for all");
+	jr_expect(s, "pool ls -a --state available", 2, "", "--all means --state all");
 	jr_expect(s, "pools --owner nobody", 0, "No such pool. To see all pools: jobctl pool ls\n", "");
 	jr_expect(s, "pool ls --stat all", 2, "", "did you mean --state?");
 }
@@ -121,7 +139,11 @@ static void test_one(struct js *s)
 	                                    "n1    available  0,1      4  1.0GiB",
 	                                    "n2    available  3        2       -",
 	                                    NULL};
+	static const char *const gone[] = {"cause        job 9 could not start without it", "ENDED NODE  WHEN",
+	                                   "the node is drained", NULL};
 	jr_expect_lines(s, "pool show 12", lines);
+	jr_expect_lines(s, "pool show 8", gone);
+	jr_expect_lines(s, "pool show 15", (const char *const[]){"(kept by ada)", NULL});
 	jr_expect(s, "pool show", 2, "", "pool show: expected POOL");
 }
 
@@ -129,6 +151,7 @@ static void test_changes(struct js *s)
 {
 	jr_expect(s, "pool keep 12 --for 30m", 0, NULL, "");
 	like(js_last_of(s, "PATCH")->body, "\"keep_alive_s\":1800", "keep sends seconds");
+	jr_expect(s, "pool keep 15 --for 100h", 2, "", "--for 100h: expected 1 to 9 seconds");
 	jr_expect(s, "pool keep 12", 2, "", "missing --for DURATION");
 	jr_expect(s, "pool keep 12 --for long", 2, "", "--for");
 	jr_expect(s, "pool keep 12 --for 0", 2, "", "jobctl pool drop 12");
@@ -141,15 +164,17 @@ static void test_elsewhere(struct js *s)
 {
 	static const char *const warm[] = {"Warm 1 idle node, 2 GPUs in pools: jobctl pool ls", NULL};
 	static const char *const cost[] = {"QUEUE     USD  JOBS  ATTEMPTS  RUNNING  HOURS  IDLE USD",
-	                                   "default  2.00     1         1        0   1.00      0.50", NULL};
+	                                   "default  2.00     1         1        0   1.00      0.50",
+	                                   "total $2.50: $2.00 of jobs and $0.50 of idle warm pools", NULL};
 	static const char *const level[] = {
 	    "    warm: pool 12, level node; source differs (pool: 5bf8aa57fcf4, job: none)",
 	    "warm pool    pool 12 waits for the next job: jobctl pool show 12", NULL};
 	static const char *const whole[] = {"    warm: pool 12, level environment",
 	                                    "warm pool    uses pool 12, and gives it back at its end", NULL};
-	static const char *const others[][2] = {{"warm pool    the job leaves one at its end", NULL},
-	                                        {"warm pool    job 14 took pool 12 after 1m32s", NULL},
-	                                        {"warm pool    pool 12 ended after 30m", NULL}};
+	static const char *const others[][2] = {
+	    {"warm pool    the job leaves one at its end", NULL},
+	    {"warm pool    job 14 took pool 12 after 1m32s", NULL},
+	    {"warm pool    pool 12 ended after 30m: the budget of a is used up", NULL}};
 	jr_expect_lines(s, "top --once", warm);
 	jr_expect_lines(s, "cost", cost);
 	jr_expect_lines(s, "show 22", level);

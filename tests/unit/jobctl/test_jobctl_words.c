@@ -195,6 +195,8 @@ static void key_is(const char *assignment, const char *hps, const char *said)
 static void test_keys(void)
 {
 	key_is("priority=3", NULL, NULL);
+	key_is("array=3", NULL, NULL);
+	key_is("warm_pool.keep_alive_s=3", NULL, NULL);
 	key_is("resources.gpus=2", NULL,
 	       NULL); /* the object is there: what is wrong in it the whole check says */
 	key_is("gpus_per_instance=2", NULL, "did you mean \"resources.gpus_per_instance\"?");
