@@ -59,7 +59,7 @@ void api_queue_rm(struct call *c, struct io *io)
 
 void api_quota_set(struct call *c, struct io *io)
 {
-	static const char *const keys[] = {"name", "gpus", "borrow", NULL};
+	static const char *const keys[] = {"name", "gpus", "borrow", "warm_gpus", "warm_nodes", NULL};
 
 	named_change(c, io, REQ_QUOTA_SET, QUEUE_OR_USER, keys);
 }

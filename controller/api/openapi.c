@@ -165,14 +165,17 @@ static const struct {
      "texts: pieces of whole lines, to be joined; next: give it as `after`, null at the end"},
     {"QueueList", "queues:a<Queue>", "queues: Queue each; also users that have waited or used something"},
     {"Queue",
-     "name:s queue:b weight:n quota_gpus:i? borrow:b gpus:i waiting:i waiting_gpus:i used_gpu_hours:n",
+     "name:s queue:b weight:n quota_gpus:i? borrow:b quota_warm_gpus:i? quota_warm_nodes:i? warm_gpus:i? "
+     "warm_nodes:i? gpus:i waiting:i waiting_gpus:i used_gpu_hours:n",
      "name: QUEUE, or QUEUE/@USER; queue: it has settings; gpus: held now; waiting: jobs, waiting_gpus: "
      "the GPUs that they need; used_gpu_hours: decays with a half-life of a week; 16 CPU slots of jobs "
-     "without GPUs count as one GPU"},
+     "without GPUs count as one GPU; quota_warm_*: limits of what is idle in warm pools, warm_*: what is "
+     "idle there now, if there is a limit"},
     {"QueueName", "name:s", NULL},
     {"QueueChange", "name:s weight:n?", "a/b is below a; a/@ada is the user ada in a"},
-    {"QuotaChange", "name:s gpus:i? borrow:b?",
-     "borrow: allows more than the quota, after all that are within theirs"},
+    {"QuotaChange", "name:s gpus:i? borrow:b? warm_gpus:i? warm_nodes:i?",
+     "borrow: allows more than the quota, after all that are within theirs; warm_gpus, warm_nodes: may be "
+     "idle in warm pools; what is not given stays"},
     {"InstanceList", "instances:a<Instance>", "by name; also types that only nodes name"},
     {"Instance",
      "name:s family:s? size:s? gpus:i? gpu_model:s? gpu_memory_gb:n? vcpus:i? memory_gib:n? "

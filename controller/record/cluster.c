@@ -104,7 +104,7 @@ int cluster_is_stored(const struct cluster_rec *r)
 static void queue_reset(struct queue_rec *q)
 {
 	q->weight = 1;
-	q->quota_gpus = 0;
+	q->quota_gpus = q->warm_gpus = q->warm_nodes = 0;
 	q->borrow = q->stored = 0;
 	q->is_queue = strcmp(q->head.name, "default") == 0;
 }
@@ -405,13 +405,15 @@ static void apply_quota_set(struct ctx *x)
 
 	q->quota_gpus = (uint32_t)data_whole(x, "gpus");
 	q->borrow = (uint8_t)cJSON_IsTrue(data_item(x, "borrow"));
+	q->warm_gpus = (uint32_t)data_whole(x, "warm_gpus");
+	q->warm_nodes = (uint32_t)data_whole(x, "warm_nodes");
 }
 
 static void apply_quota_removed(struct ctx *x)
 {
 	struct queue_rec *q = queue_of(x);
 
-	q->quota_gpus = 0;
+	q->quota_gpus = q->warm_gpus = q->warm_nodes = 0;
 	q->borrow = 0;
 	if (!q->is_queue)
 		remove_rec(x);

@@ -74,7 +74,8 @@ struct token_rec { /* tokens of jobs have no record: their attempts have them */
 struct queue_rec { /* a queue, or a user in one: "research/@ada" */
 	struct cluster_rec head;
 	double weight;
-	uint32_t quota_gpus; /* 0 none */
+	uint32_t quota_gpus;            /* 0 none */
+	uint32_t warm_gpus, warm_nodes; /* that may be idle in warm pools; 0 no limit */
 	uint8_t is_queue, borrow;
 	uint8_t stored; /* 1: it has a row; "default" has none until an event names it */
 };

@@ -103,6 +103,8 @@ static struct cluster_rec *load_queue(struct cluster *c, const struct queue_row 
 	q->weight = (double)row->weight_milli / 1000;
 	q->quota_gpus = row->quota_gpus;
 	q->borrow = row->borrow;
+	q->warm_gpus = row->warm_gpus;
+	q->warm_nodes = row->warm_nodes;
 	q->stored = 1;
 	return &q->head;
 }
@@ -259,6 +261,8 @@ static void make_queue(const struct queue_rec *q, struct cluster_row *out)
 	    .borrow = q->borrow,
 	    .weight_milli = (uint64_t)llround(q->weight * 1000),
 	    .quota_gpus = q->quota_gpus,
+	    .warm_gpus = q->warm_gpus,
+	    .warm_nodes = q->warm_nodes,
 	};
 	out->row.queue = &out->queue;
 }

@@ -471,6 +471,9 @@ static int queue_differs(const struct queue_row *mine, const struct queue_row *r
 	if (mine->quota_gpus != row->quota_gpus || mine->borrow != row->borrow)
 		return say_why(why, n, "quota: events give %u GPUs, borrow %d; the row has %u and %d",
 		               mine->quota_gpus, mine->borrow, row->quota_gpus, row->borrow);
+	if (mine->warm_gpus != row->warm_gpus || mine->warm_nodes != row->warm_nodes)
+		return say_why(why, n, "warm: events give %u GPUs and %u nodes, the row has %u and %u",
+		               mine->warm_gpus, mine->warm_nodes, row->warm_gpus, row->warm_nodes);
 	return 0;
 }
 

@@ -16,6 +16,7 @@
 #include "controller/record/cluster.h"
 #include "controller/record/event.h"
 #include "controller/share/budget.h"
+#include "controller/share/pools.h"
 #include "controller/share/queues.h"
 #include "controller/share/reserve.h"
 #include "controller/state/core_state.h"
@@ -41,6 +42,31 @@ static void post_change(struct core *c, enum event_type t, const char *path, cJS
 	queue_tell(c, path);
 }
 
+static void add_limit(cJSON *o, const char *key, uint32_t n)
+{
+	if (n)
+		json_add_u64(o, key, n);
+	else
+		cJSON_AddNullToObject(o, key);
+}
+
+/* Adds the limits of warm pools, and what is idle in pools now: null without a limit. */
+static void add_warm(const struct core *c, const char *path, const struct queue_rec *q, cJSON *o)
+{
+	uint32_t gpus, nodes;
+
+	add_limit(o, "quota_warm_gpus", q ? q->warm_gpus : 0);
+	add_limit(o, "quota_warm_nodes", q ? q->warm_nodes : 0);
+	if (!q || !(q->warm_gpus || q->warm_nodes)) {
+		cJSON_AddNullToObject(o, "warm_gpus");
+		cJSON_AddNullToObject(o, "warm_nodes");
+		return;
+	}
+	pools_idle(c, path, &gpus, &nodes);
+	json_add_u64(o, "warm_gpus", gpus);
+	json_add_u64(o, "warm_nodes", nodes);
+}
+
 static cJSON *queue_json(struct core *c, const char *path)
 {
 	const struct queue_rec *q = cluster_queue(&c->records, path);
@@ -56,6 +82,7 @@ static cJSON *queue_json(struct core *c, const char *path)
 	else
 		cJSON_AddNullToObject(o, "quota_gpus");
 	cJSON_AddBoolToObject(o, "borrow", q && q->borrow);
+	add_warm(c, path, q, o);
 	json_add_u64(o, "gpus", s.gpus);
 	json_add_u64(o, "waiting", s.waiting);
 	json_add_u64(o, "waiting_gpus", s.wants);
@@ -219,13 +246,15 @@ void req_queue_rm(struct core *c, struct request *rq)
 
 void req_quota_set(struct core *c, struct request *rq)
 {
-	int64_t gpus = 0;
+	int64_t gpus = 0, warm_gpus = 0, warm_nodes = 0;
 	const struct queue_rec *q;
 	struct err e;
-	int borrow = -1;
+	int borrow = -1, warm;
 	cJSON *d;
 
 	if (json_get_i64(rq->body, "", "gpus", 1, 1000000, &gpus, &e) < 0 ||
+	    json_get_i64(rq->body, "", "warm_gpus", 1, 1000000, &warm_gpus, &e) < 0 ||
+	    json_get_i64(rq->body, "", "warm_nodes", 1, 1000000, &warm_nodes, &e) < 0 ||
 	    json_get_bool(rq->body, "", "borrow", &borrow, &e) < 0) {
 		reply_err(c, rq, &e);
 		return;
@@ -234,25 +263,32 @@ void req_quota_set(struct core *c, struct request *rq)
 		reply_err(c, rq, &e);
 		return;
 	}
-	if (check_path(c, rq, gpus > 0) < 0)
+	warm = warm_gpus || warm_nodes;
+	if (check_path(c, rq, gpus || warm) < 0)
 		return;
 	q = cluster_queue(&c->records, rq->node);
-	if (!gpus && !q->quota_gpus) {
+	if (!gpus && !(q && q->quota_gpus) && (!warm || borrow >= 0)) {
 		reply_fail(c, rq, ERR_INVALID, "gpus: missing; %s has no quota yet", rq->node);
 		return;
 	}
 	d = event_data(c, rq, rq->node);
-	json_add_u64(d, "gpus", gpus ? (uint64_t)gpus : q->quota_gpus);
+	json_add_u64(d, "gpus", gpus ? (uint64_t)gpus : q ? q->quota_gpus : 0);
 	cJSON_AddBoolToObject(d, "borrow", borrow >= 0 ? borrow : q && q->borrow);
+	json_add_u64(d, "warm_gpus", warm_gpus ? (uint64_t)warm_gpus : q ? q->warm_gpus : 0);
+	json_add_u64(d, "warm_nodes", warm_nodes ? (uint64_t)warm_nodes : q ? q->warm_nodes : 0);
 	post_change(c, EV_QUOTA_SET, rq->node, d);
+	pools_limit(c, rq->node);
 	hold_reply(c, rq, 200, queue_json(c, rq->node));
 }
 
 void req_quota_rm(struct core *c, struct request *rq)
 {
+	const struct queue_rec *q;
+
 	if (check_path(c, rq, 0) < 0)
 		return;
-	if (!cluster_queue(&c->records, rq->node)->quota_gpus) {
+	q = cluster_queue(&c->records, rq->node);
+	if (!q->quota_gpus && !q->warm_gpus && !q->warm_nodes) {
 		reply_fail(c, rq, ERR_NOT_FOUND, "%s has no quota", rq->node);
 		return;
 	}

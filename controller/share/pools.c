@@ -372,6 +372,7 @@ int pool_leave(struct core *c, struct cjob *j, const struct place_rec *p)
 	look_at(c, pool->expires_us);
 	send_to_node(c, p->node_id);
 	log_info("event=pool_given pool=%" PRIu64 " job=%" PRIu64 " node=%s", pool->id, j->r.id, p->node);
+	pools_limit(c, account);
 	return 1;
 }
 

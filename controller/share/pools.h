@@ -60,6 +60,10 @@ void pool_bill(struct core *c, struct pool_rec *p); /* after each change; keeps 
 
 /* The budget of path: ends idle pools of its accounts. */
 void pools_used_up(struct core *c, const char *path);
+/* Ends the oldest idle pools of the account, if it, or one above, has more of them than its limit. */
+void pools_limit(struct core *c, const char *account);
+/* What the accounts at or below path have idle in pools. */
+void pools_idle(const struct core *c, const char *path, uint32_t *gpus, uint32_t *nodes);
 /* The price of the node may have changed: it counts from now on. */
 void pools_reprice(struct core *c, const struct cnode *n);
 

@@ -101,6 +101,7 @@ struct queue_row { /* borrowed */
 	uint8_t is_queue, borrow;
 	uint64_t weight_milli;
 	uint32_t quota_gpus;
+	uint32_t warm_gpus, warm_nodes; /* idle in warm pools, at most; 0 no limit */
 };
 
 struct budget_row { /* borrowed */

@@ -133,7 +133,8 @@ void token_from_row(sqlite3_stmt *st, struct token_row *r)
 void queue_of_row(sqlite3_stmt *st, struct queue_row *r)
 {
 	*r = (struct queue_row){sqlh_str(st, 0), (uint8_t)sqlh_u32(st, 1), (uint8_t)sqlh_u32(st, 4),
-	                        sqlh_u64(st, 2), sqlh_u32(st, 3)};
+	                        sqlh_u64(st, 2), sqlh_u32(st, 3),          sqlh_u32(st, 5),
+	                        sqlh_u32(st, 6)};
 }
 
 void reservation_of_row(sqlite3_stmt *st, struct reservation_row *r)

@@ -28,7 +28,7 @@ void artifact_from_row(sqlite3_stmt *st, struct artifact_row *r);
 void node_from_row(sqlite3_stmt *st, struct node_row *r);
 #define RESERVATION_COLUMNS "name, state, queue, nodes, reason, owner, from_us, to_us, created_us"
 void reservation_of_row(sqlite3_stmt *st, struct reservation_row *r); /* borrows from the statement */
-#define QUEUE_COLUMNS "path, is_queue, weight_milli, quota_gpus, borrow"
+#define QUEUE_COLUMNS "path, is_queue, weight_milli, quota_gpus, borrow, warm_gpus, warm_nodes"
 void queue_of_row(sqlite3_stmt *st, struct queue_row *r); /* borrows, too */
 #define BUDGET_COLUMNS "path, uusd, period, action"
 void budget_of_row(sqlite3_stmt *st, struct budget_row *r);

@@ -60,7 +60,7 @@ static const char *const op_sql[OP_SQL] = {
     [OP_ANSWERS_OLD] = "DELETE FROM answer WHERE at_us < ?",
     [OP_SETTING] = "INSERT OR REPLACE INTO setting VALUES (?,?)",
     [OP_SETTING_DEL] = "DELETE FROM setting WHERE key = ?",
-    [OP_QUEUE] = "INSERT OR REPLACE INTO queue VALUES (?,?,?,?,?)",
+    [OP_QUEUE] = "INSERT OR REPLACE INTO queue VALUES (?,?,?,?,?,?,?)",
     [OP_QUEUE_DEL] = "DELETE FROM queue WHERE path = ?",
     [OP_USAGE] = "INSERT OR REPLACE INTO usage VALUES (?,?,?)",
     [OP_INSTANCE] = "INSERT OR REPLACE INTO instance VALUES (?,?)",

@@ -348,6 +348,8 @@ void store_txn_queue(struct store_txn *t, const struct queue_row *r)
 	put_u(t, r->weight_milli);
 	put_u(t, r->quota_gpus);
 	put_u(t, r->borrow);
+	put_u(t, r->warm_gpus);
+	put_u(t, r->warm_nodes);
 	end_op(t);
 }
 

@@ -466,7 +466,7 @@ static void fill_cluster(struct store_txn *t)
 	store_txn_node(t, &(struct node_row){.id = 2, .name = C("n2"), .state = C("removed")});
 	store_txn_token(t,
 	                &(struct token_row){.id = C("t1"), .kind = C("job"), .secret_hash = C("h1"), .job = 1});
-	store_txn_queue(t, &(struct queue_row){"q", 1, 1, 1000, 4});
+	store_txn_queue(t, &(struct queue_row){"q", 1, 1, 1000, 4, 0, 0});
 	store_txn_usage(t, &(struct usage_row){"q", 5, KIT_T0});
 	store_txn_instance(t, "own", "{\"gpus\":1}");
 	store_txn_reservation(t, &(struct reservation_row){"r", "planned", "q", "n1", "why", "ann", 1, 2, 3});

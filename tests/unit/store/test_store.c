@@ -89,8 +89,8 @@ static void put_rest(struct store_txn *t)
 	                      .created_us = KIT_T0,
 	                      .expires_us = UINT64_MAX / 4};
 
-	store_txn_queue(t, &(struct queue_row){"a/@ada", 0, 1, 1500, 7});
-	store_txn_queue(t, &(struct queue_row){"b", 1, 0, 1000, 0});
+	store_txn_queue(t, &(struct queue_row){"a/@ada", 0, 1, 1500, 7, 8, 4});
+	store_txn_queue(t, &(struct queue_row){"b", 1, 0, 1000, 0, 0, 0});
 	store_txn_queue_del(t, "b");
 	store_txn_usage(t, &(struct usage_row){"a", 5, 6});
 	store_txn_usage(t, &(struct usage_row){"a", 11, 13});
@@ -195,7 +195,8 @@ static int on_idem(const char *key, const char *digest, uint64_t job, void *arg)
 static int on_queue(const struct queue_row *r, void *arg)
 {
 	((struct loaded *)arg)->queues += strcmp(r->path, "a/@ada") == 0 && !r->is_queue &&
-	                                          r->weight_milli == 1500 && r->quota_gpus == 7 && r->borrow
+	                                          r->weight_milli == 1500 && r->quota_gpus == 7 && r->borrow &&
+	                                          r->warm_gpus == 8 && r->warm_nodes == 4
 	                                      ? 1
 	                                      : 100;
 	return 0;

@@ -367,6 +367,7 @@ static void test_cluster_rows(void)
 	SPOIL(of_q, q, weight_milli, 1, "weight");
 	SPOIL(of_q, q, quota_gpus, 1, "quota");
 	SPOIL(of_q, q, borrow, 1, "quota");
+	SPOIL(of_q, q, warm_nodes, 1, "warm: events give 0 GPUs and 0 nodes");
 	SPOIL(of_q, q, path, "x", "no event tells of it");
 	SPOIL(of_b, b, uusd, 1, "10500000 millionths");
 	SPOIL(of_b, b, period, "day", "a week, the row has 10500000 a day");

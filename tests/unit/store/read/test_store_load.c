@@ -65,8 +65,8 @@ static char sets[5][NAMES][160]; /* the line of each; "" not there */
 static int on_queue(const struct queue_row *r, void *arg)
 {
 	(void)arg;
-	return say("queue %s %d %" PRIu64 " %u %d\n", r->path, r->is_queue, r->weight_milli, r->quota_gpus,
-	           r->borrow);
+	return say("queue %s %d %" PRIu64 " %u %d %u %u\n", r->path, r->is_queue, r->weight_milli, r->quota_gpus,
+	           r->borrow, r->warm_gpus, r->warm_nodes);
 }
 
 static int on_usage(const struct usage_row *r, void *arg)
@@ -108,8 +108,9 @@ static void set_one(struct store_txn *t, int kind, int i, int gone, unsigned v)
 	if (kind == 0) {
 		gone ? store_txn_queue_del(t, name)
 		     : store_txn_queue(t, &(struct queue_row){name, (uint8_t)(v & 1), (uint8_t)(v >> 1 & 1), big,
-		                                              UINT32_MAX - v});
-		snprintf(line, n, "queue %s %d %llu %u %d\n", name, v & 1, big, UINT32_MAX - v, v >> 1 & 1);
+		                                              UINT32_MAX - v, v, v + 1});
+		snprintf(line, n, "queue %s %d %llu %u %d %u %u\n", name, v & 1, big, UINT32_MAX - v, v >> 1 & 1, v,
+		         v + 1);
 	} else if (kind == 1) {
 		store_txn_usage(t, &(struct usage_row){name, big, v});
 		snprintf(line, n, "usage %s %llu %u\n", name, big, v);
