@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "agent/base/layers.h"
 #include "agent/container/cgroup.h"
 #include "agent/container/limits.h"
 #include "agent/container/mounts.h"
@@ -233,7 +234,7 @@ static int make_mounts(struct container *c, const struct container_params *p, st
 	const struct place *pl = place_of(c->env);
 	cleanup_free char *tmp = NULL;
 	struct mounts_params m = {.hold_path = pl->hold, .ml = p->paths->ml, .shm_bytes = p->memory_bytes};
-	struct strv keep = {0}, links = {0};
+	struct strv keep = {0}, links = {0}, layers = {0};
 
 	if (!pl->hold) {
 		container_env_fini(c->env); /* it may come */
@@ -253,6 +254,8 @@ static int make_mounts(struct container *c, const struct container_params *p, st
 	if (p->user && p->user->home)
 		strv_add(&links, p->user->home);
 	keep_links(p->paths, &links);
+	layers_list(p->paths->work, &layers);
+	m.layers = &layers;
 	m.keep = &keep;
 	m.links = &links;
 	m.as = c->env->is_root && p->user && p->user->uid ? p->user : NULL;
@@ -260,6 +263,7 @@ static int make_mounts(struct container *c, const struct container_params *p, st
 	c->starting = mounts_start(c->env->loop, &m, p->token, on_mounts, c, e);
 	strv_fini(&keep);
 	strv_fini(&links);
+	strv_fini(&layers);
 	return c->starting ? 0 : -1;
 }
 
@@ -351,7 +355,14 @@ static void clear_rest(struct container *c)
  * ordinary user cannot have them, for whatever reason: nothing promises them to him. */
 static int go_without(struct container *c, struct err *e)
 {
-	if (c->env->is_root && c->why.code != ERR_DENIED)
+	struct strv layers = {0};
+	size_t n;
+
+	layers_list(c->work, &layers);
+	n = layers.n;
+	strv_fini(&layers);
+	/* Nor one whose files come with the mounts. */
+	if (n || (c->env->is_root && c->why.code != ERR_DENIED))
 		return err_set(e, c->why.code, "%s", c->why.text);
 	strv_addf(&c->notes, "no private /tmp, /dev/shm and /opt/ml: %s", c->why.text);
 	return 0;

@@ -188,6 +188,10 @@ static void add_args(const struct mounts_params *p, struct strv *argv)
 		strv_add(argv, "--keep");
 		strv_add(argv, p->keep->v[i]);
 	}
+	for (size_t i = 0; p->layers && i < p->layers->n; i++) {
+		strv_add(argv, "--layer");
+		strv_add(argv, p->layers->v[i]);
+	}
 	add_links(p, argv);
 }
 

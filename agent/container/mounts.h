@@ -14,6 +14,7 @@ struct mounts_params {
 	const char *tmp, *ml;  /* real folders behind /tmp and /opt/ml */
 	uint64_t shm_bytes;
 	const struct strv *keep;      /* paths of the agent's that must stay visible */
+	const struct strv *layers;    /* folders of base/layers.h, mounted below ml; NULL none */
 	const struct strv *links;     /* paths that the job's owner named: opened as `as` */
 	const struct launch_user *as; /* NULL: as this process */
 	int user;                     /* in a user namespace: this process is not root */

@@ -59,6 +59,18 @@ int uses_add(const char *pool_dir, const char *entry, struct err *e)
 	return save_text(pool_dir, text, e);
 }
 
+char *uses_first_tree(const char *pool_dir)
+{
+	cleanup_free char *text = read_used(pool_dir);
+	const char *at = strncmp(text, "trees/", 6) == 0 ? text : NULL;
+	char *digest = at ? xstrndup(at + 6, strcspn(at + 6, "\n")) : NULL;
+
+	if (digest && hash_is_hex(digest))
+		return digest;
+	free(digest);
+	return NULL;
+}
+
 /* ---- all pools ----------------------------------------------------------------------------------------- */
 
 static void add_use(struct uses *u, const char *name)

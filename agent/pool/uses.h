@@ -13,6 +13,9 @@
 /* Replaces the list of the pool in pool_dir (DATA/pools/ID). */
 int uses_save(const char *pool_dir, const struct strv *entries, struct err *e);
 int uses_add(const char *pool_dir, const char *entry, struct err *e); /* one more */
+/* Digest of the tree that stands first there: the source of the last job that had one. malloc'ed; NULL none.
+ */
+char *uses_first_tree(const char *pool_dir);
 
 struct uses; /* those of all pools */
 struct uses *uses_load(const char *data_dir);

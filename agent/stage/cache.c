@@ -123,6 +123,49 @@ int cache_commit(struct cache_entry *c, struct err *e)
 	return 0;
 }
 
+int cache_lock_alone(struct cache_entry *c)
+{
+	int alone = flock(c->lock_fd, LOCK_EX | LOCK_NB) == 0;
+
+	/* The change is not atomic: a failed one has lost the shared lock, too. */
+	if (!alone)
+		cache_lock_shared(c);
+	c->complete = is_complete(c->dir);
+	return c->complete ? alone : -1;
+}
+
+void cache_lock_shared(struct cache_entry *c)
+{
+	while (flock(c->lock_fd, LOCK_SH) < 0 && errno == EINTR)
+		continue;
+}
+
+static uint64_t marked_bytes(const char *marker)
+{
+	cleanup_free char *text = NULL;
+	uint64_t bytes = 0;
+	size_t n;
+
+	if (fs_read_file(marker, 64, &text, &n, NULL) == 0)
+		str_parse_u64(text, &bytes);
+	return bytes;
+}
+
+uint64_t cache_bytes(const struct cache_entry *c)
+{
+	cleanup_free char *marker = xasprintf("%s/" MARKER, c->dir);
+
+	return marked_bytes(marker);
+}
+
+void cache_outdate(const struct cache_entry *c)
+{
+	static const struct timespec long_ago[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
+	cleanup_free char *marker = xasprintf("%s/" MARKER, c->dir);
+
+	utimensat(AT_FDCWD, marker, long_ago, 0);
+}
+
 void cache_close(struct cache_entry *c)
 {
 	struct err e;
@@ -186,16 +229,10 @@ static int list_entry(const char *name, void *arg)
 {
 	struct lister *l = arg;
 	cleanup_free char *marker = xasprintf("%s/%s/" MARKER, l->dir, name);
-	uint64_t bytes = 0;
 	struct stat st;
-	char *text;
-	size_t n;
 
-	if (stat(marker, &st) < 0 || fs_read_file(marker, 64, &text, &n, NULL) < 0)
-		return 0;
-	str_parse_u64(text, &bytes);
-	free(text);
-	add_item(&l->items, xasprintf("%s/%s", l->dir, name), bytes, st.st_mtim);
+	if (stat(marker, &st) == 0)
+		add_item(&l->items, xasprintf("%s/%s", l->dir, name), marked_bytes(marker), st.st_mtim);
 	return 0;
 }
 

@@ -31,7 +31,14 @@ int cache_open(struct cache_entry *c, const char *kind_dir, const char *key, mod
 /* Removes an entry (what it was made from has changed); waits for its readers. */
 int cache_drop(const char *kind_dir, const char *key, int (*pause)(void *arg), void *arg, struct err *e);
 int cache_commit(struct cache_entry *c, struct err *e); /* complete now; the lock becomes a shared one */
-void cache_close(struct cache_entry *c);                /* an incomplete entry is removed */
+/* A complete entry. 1: nobody else has its lock; 0: somebody has, and the lock is shared as before; -1:
+ * the entry was removed in between, and is not complete any more. */
+int cache_lock_alone(struct cache_entry *c);
+void cache_lock_shared(struct cache_entry *c);
+uint64_t cache_bytes(const struct cache_entry *c); /* of a complete one; 0 unknown */
+/* It was replaced by another one: it is evicted before others, unless it is used again. */
+void cache_outdate(const struct cache_entry *c);
+void cache_close(struct cache_entry *c); /* an incomplete entry is removed */
 /* Removes the least recently used complete entries above max_bytes. used may be NULL. Returns how many. */
 unsigned cache_evict(const char *kind_dir, uint64_t max_bytes, int (*used)(const char *entry_dir, void *arg),
                      void *arg);

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/base/layers.h"
 #include "agent/pool/uses.h"
 #include "agent/stage/stage_int.h"
 #include "common/base/log.h"
@@ -50,6 +51,14 @@ static int pool_uses(const char *path, void *arg)
 	return h->uses && uses_hold(h->uses, path);
 }
 
+/* Above all: a launch reads it where it lies. */
+static int tree_used(const char *entry_dir, void *arg)
+{
+	const struct holders *h = arg;
+
+	return pool_uses(entry_dir, arg) || layers_use(h->jobs, entry_dir);
+}
+
 static int venv_used(const char *entry_dir, void *arg)
 {
 	const struct holders *h = arg;
@@ -82,7 +91,7 @@ static unsigned evict_to(const struct stage *s, uint64_t max, int with_pools)
 
 	if (uses)
 		uses_add_chunks(uses, blobs);
-	n = cache_evict(trees, max, pool_uses, &h) + cache_evict(inputs, max, pool_uses, &h) +
+	n = cache_evict(trees, max, tree_used, &h) + cache_evict(inputs, max, tree_used, &h) +
 	    cache_evict(venvs, max, venv_used, &h) + cache_evict_blobs(blobs, max, pool_uses, &h);
 	uses_free(uses);
 	return n;

@@ -215,15 +215,17 @@ static void read_meta(const char *dir, char etag[256], char modified[64])
 	free(text);
 }
 
+/* KEY/files/NAME: a folder, so that it can be shown to a job without a copy. */
 static int keep_download(const char *part, const char *dir, const struct fetch *f, struct err *e)
 {
-	cleanup_free char *data = xasprintf("%s/data", dir), *meta = xasprintf("%s/meta", dir);
+	cleanup_free char *files = xasprintf("%s/files", dir), *name = fetch_name(f->url),
+	                  *data = xasprintf("%s/%s", files, name), *meta = xasprintf("%s/meta", dir);
 	cleanup_free char *part_meta = xasprintf("%s.meta", part),
 	                  *text = xasprintf("%s\n%s\n", f->etag, f->modified);
 
 	if (fs_replace(meta, text, strlen(text), 0600, e) < 0)
 		return -1;
-	if (rename(part, data) < 0)
+	if ((mkdir(files, 0755) < 0 && errno != EEXIST) || rename(part, data) < 0 || chmod(data, 0644) < 0)
 		return err_sys(e, errno, "%s", data);
 	unlink(part_meta);
 	return 0;
@@ -291,14 +293,24 @@ static int copy_step(uint64_t bytes, void *arg)
 	return stage_step(arg, bytes);
 }
 
-static int deliver_entry(struct stage *s, const struct stage_input *in, const char *entry_dir, const char *to,
-                         struct err *e)
+/* A file without a checksum may change, and then the entry is removed: no layer on it. */
+static int layer_download(struct stage *s, const struct stage_input *in, struct cache_entry *entry,
+                          const char *files, const char *to, int fd, struct err *e)
 {
-	cleanup_free char *data = xasprintf("%s/data", entry_dir), *name = fetch_name(in->uri),
-	                  *shown = fetch_shown(in->uri);
+	int rc = in->sha256 ? stage_layer(s, entry, files, to, e) : 0;
+
+	return rc > 0 && stage_give(s, fd, e) < 0 ? -1 : rc;
+}
+
+static int deliver_entry(struct stage *s, const struct stage_input *in, struct cache_entry *entry,
+                         const char *to, struct err *e)
+{
+	cleanup_free char *files = xasprintf("%s/files", entry->dir), *name = fetch_name(in->uri),
+	                  *data = xasprintf("%s/%s", files, name), *shown = fetch_shown(in->uri);
 	struct copy c = {
 	    .step = copy_step, .arg = s, .set_owner = s->as_user, .uid = s->user.uid, .gid = s->user.gid};
-	cleanup_close int fd = -1, copied = -1;
+	cleanup_close int fd = -1;
+	int rc;
 
 	if (in->unpack) {
 		fd = open(data, O_RDONLY | O_CLOEXEC);
@@ -310,12 +322,10 @@ static int deliver_entry(struct stage *s, const struct stage_input *in, const ch
 	if (stage_left(s, &c.limit) && c.limit == 0)
 		return err_set(e, ERR_LIMIT, "%s: the job's disk limit is reached", shown);
 	s->done = 0;
-	if (copy_tree(&c, data, fd, name, e) < 0)
-		return -1;
-	copied = fs_open_below(fd, name, O_RDONLY, 0);
-	if (copied < 0 || fchmod(copied, 0644) < 0)
-		return err_sys(e, errno, "%s: mode", name);
-	return stage_give(s, fd, e);
+	rc = layer_download(s, in, entry, files, to, fd, e);
+	if (rc != 0)
+		return rc > 0 ? 0 : -1;
+	return copy_tree(&c, data, fd, name, e) < 0 ? -1 : stage_give(s, fd, e);
 }
 
 static int download(struct stage *s, const struct stage_input *in, struct cache_entry *c, struct err *e)
@@ -323,7 +333,7 @@ static int download(struct stage *s, const struct stage_input *in, struct cache_
 	cleanup_free char *kind = xasprintf("%s/cache/inputs", s->data_dir);
 	/* Per account: an address may hold a password. */
 	cleanup_free char *id =
-	    xasprintf("%s\n%s\n%u", in->uri, in->sha256 ? in->sha256 : "", s->as_user ? s->user.uid : 0);
+	    xasprintf("files\n%s\n%s\n%u", in->uri, in->sha256 ? in->sha256 : "", s->as_user ? s->user.uid : 0);
 	char key[HASH_HEX_SIZE];
 
 	hash_hex(id, strlen(id), key);
@@ -337,7 +347,7 @@ static int from_http(struct stage *s, const struct stage_input *in, const char *
 	int rc = download(s, in, &c, e);
 
 	if (rc == 0)
-		rc = deliver_entry(s, in, c.dir, to, e);
+		rc = deliver_entry(s, in, &c, to, e);
 	cache_close(&c);
 	return rc;
 }

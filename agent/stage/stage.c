@@ -155,12 +155,17 @@ int stage_fail(struct stage *s, enum reason_class cls, const struct err *e)
 static int stage_bundle(struct stage *s)
 {
 	struct err e;
+	int rc;
 
 	if (!s->bundle)
 		return 0;
 	stage_phase(s, "bundle", 0);
 	strv_addf(&s->uses, "trees/%s", s->bundle);
-	if (stage_tree(s, s->bundle, "code", NULL, &e) == 0) {
+	s->base = s->pool_dir ? uses_first_tree(s->pool_dir) : NULL;
+	rc = stage_tree(s, s->bundle, "code", NULL, &e);
+	free(s->base);
+	s->base = NULL;
+	if (rc == 0) {
 		stage_say(s, "source tree %.12s is in place", s->bundle);
 		return 0;
 	}
@@ -229,10 +234,10 @@ void stage_modest(int on)
  * disk limit. */
 static void drop_old(struct stage *s)
 {
-	cleanup_free char *old = xasprintf("%s/old", s->work);
+	cleanup_free char *old = xasprintf("%s/old", s->work), *layers = xasprintf("%s/layers", s->work);
 	struct err e;
 
-	if (fs_rm_rf(old, &e) < 0)
+	if (fs_rm_rf(old, &e) < 0 || fs_rm_rf(layers, &e) < 0)
 		stage_say(s, "files of an earlier try are left: %s", e.text);
 }
 
@@ -372,6 +377,8 @@ void stage_free(void *arg)
 	strv_fini(&s->trees);
 	strv_fini(&s->uses);
 	free(s->pool_dir);
+	free(s->code_layer);
+	free(s->base);
 	free(s->work);
 	free(s->ml);
 	free(s->data_dir);

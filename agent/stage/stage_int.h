@@ -3,7 +3,8 @@
  * of stage.c.
  *
  * Files: stage.c (order of steps, reports), stage_check.c (checks before the start), stage_tree.c (bundle
- * and trees), prefetch.c (trees for a launch that may come), input.c (channels), venv.c and venv_build.c
+ * and trees), layer.c (trees without a copy), derive.c (a tree out of an
+ * earlier one), prefetch.c (trees for a launch that may come), input.c (channels), venv.c and venv_build.c
  * (requirements).
  */
 #ifndef HEARTH_AGENT_STAGE_STAGE_INT_H
@@ -59,6 +60,8 @@ struct stage {
 	uint64_t fetched;      /* thread: bytes that came from hearthd */
 	char *pool_dir;        /* of its warm pool; NULL none */
 	struct strv uses;      /* thread: entries of the caches, for uses.h */
+	char *base;            /* thread: digest of the pool's last source; NULL: none to make the next one of */
+	char *code_layer;      /* thread: the tree that is shown as ml/code; NULL: its files are copied */
 	struct strv trees;     /* of one that is ahead */
 	/* thread */
 	char phase[96];
@@ -110,6 +113,24 @@ int stage_room_ahead(const struct stage *s, uint64_t *left, struct err *e);
 /* Descriptor of a folder below ml, made when missing. A new one is the agent's until it is given. */
 int stage_open_below(struct stage *s, const char *to, struct err *e);
 int stage_give(struct stage *s, int fd, struct err *e); /* to the job's account */
+
+/* ---- layer.c ---- */
+/* 1: the launch sees the tree of that entry as the folder `to` below ml, which exists (base/layers.h); 0: it
+ * is to be copied. */
+int stage_layer(struct stage *s, struct cache_entry *c, const char *tree, const char *to, struct err *e);
+/* 1: the files of the tree belong to the job's account; 0: to another one. */
+int stage_own_tree(struct stage *s, struct cache_entry *c, const char *tree, struct err *e);
+/* All files of a tree, to the job's account. The top is last, so a tree that is given half is the agent's
+ * still. */
+int stage_give_tree(const struct stage *s, char *tree, struct err *e);
+
+/* ---- derive.c ---- */
+/* Makes `tree` of the manifest out of the pool's last source, of which it shares the files that are equal.
+ * get: fetches the chunks of a manifest. 1 made, 0 it cannot be made so, -1. */
+int stage_derive(struct stage *s, const char *blobs, const char *manifest, size_t n, const char *tree,
+                 int (*get)(struct stage *s, const char *blobs, const char *manifest, size_t n,
+                            struct err *e),
+                 struct err *e);
 
 /* ---- input.c ---- */
 int stage_one_input(struct stage *s, const struct stage_input *in);

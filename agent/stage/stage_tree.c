@@ -169,6 +169,7 @@ static int make_tree(struct stage *s, const char *digest, const char *entry_dir,
 	struct tree_stats st;
 	uint64_t size = 0;
 	size_t n;
+	int rc;
 
 	if (cache_kind(blobs, 0700, e) < 0 ||
 	    need_blob(s, blobs, digest, TREE_MANIFEST_MAX, &manifest, &n, e) < 0 ||
@@ -176,6 +177,9 @@ static int make_tree(struct stage *s, const char *digest, const char *entry_dir,
 	    check_space(s, size, e) < 0)
 		return -1;
 	s->total = size;
+	rc = stage_derive(s, blobs, manifest, n, tree, get_chunks, e);
+	if (rc != 0)
+		return rc > 0 ? 0 : -1;
 	/* Twice: a chunk that was found damaged while extracting was moved aside, and comes again. */
 	for (int tries = 0;; tries++) {
 		if (get_chunks(s, blobs, manifest, n, e) < 0)
@@ -188,11 +192,18 @@ static int make_tree(struct stage *s, const char *digest, const char *entry_dir,
 	}
 }
 
-static int copy_out(struct stage *s, const char *entry_dir, const char *to,
+/* Some readers of these come from outside the launch's namespace, so a layer will not do: checkpoints. */
+static int may_layer(const char *to)
+{
+	return strcmp(to, "code") == 0 || strncmp(to, "input/", 6) == 0;
+}
+
+static int copy_out(struct stage *s, struct cache_entry *entry, const char *to,
                     int (*skip)(const char *relpath, void *arg), struct err *e)
 {
-	cleanup_free char *tree = xasprintf("%s/tree", entry_dir);
+	cleanup_free char *tree = xasprintf("%s/tree", entry->dir);
 	cleanup_close int fd = stage_open_below(s, to, e);
+	int rc;
 	struct copy c = {.step = count_step,
 	                 .arg = s,
 	                 .set_owner = s->as_user,
@@ -204,6 +215,14 @@ static int copy_out(struct stage *s, const char *entry_dir, const char *to,
 		return -1;
 	if (stage_left(s, &c.limit) && c.limit == 0)
 		return err_set(e, ERR_LIMIT, "the job's disk limit is reached");
+	rc = !skip && may_layer(to) ? stage_layer(s, entry, tree, to, e) : 0;
+	if (rc < 0)
+		return -1;
+	if (rc > 0) {
+		if (strcmp(to, "code") == 0)
+			s->code_layer = xstrdup(tree);
+		return stage_give(s, fd, e);
+	}
 	/* Given last: while root makes files and links in it, the folder is closed to the account. */
 	return copy_into(&c, tree, fd, e) < 0 ? -1 : stage_give(s, fd, e);
 }
@@ -232,7 +251,7 @@ int stage_tree(struct stage *s, const char *digest, const char *to,
 	if (open_tree(s, digest, &c, e) < 0)
 		return -1;
 	s->done = 0;
-	rc = copy_out(s, c.dir, to, skip, e);
+	rc = copy_out(s, &c, to, skip, e);
 	cache_close(&c);
 	return rc;
 }

@@ -16,6 +16,7 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -63,11 +64,15 @@ static void look_at_line(struct wanted *w, const char *line)
 static int read_wanted(struct stage *s, struct wanted *w, struct err *e)
 {
 	cleanup_free char *below = xasprintf("code/%s", s->requirements);
+	cleanup_close int tree = s->code_layer ? open(s->code_layer, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 	char *copy, *save = NULL;
 	size_t n;
+	int rc;
 
 	/* The folder is the account's by now, and so is whatever the name means. */
-	if (files_read(s->files, s->ml_fd, below, TEXT_MAX, &w->text, &n, e) < 0)
+	rc = s->code_layer ? files_read(s->files, tree, s->requirements, TEXT_MAX, &w->text, &n, e)
+	                   : files_read(s->files, s->ml_fd, below, TEXT_MAX, &w->text, &n, e);
+	if (rc < 0)
 		return e->code == ERR_NOT_FOUND
 		           ? err_set(e, ERR_NOT_FOUND, "%s is not in the source tree", s->requirements)
 		           : err_wrap(e, "%s", s->requirements);

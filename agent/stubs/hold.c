@@ -2,7 +2,8 @@
  * hearth-hold: a process that does nothing but keep the mount and IPC namespace of one launch alive.
  *
  *   hearth-hold --tmp DIR --shm-bytes N --ml DIR [--user 1] [--keep PATH]... [--as UID:GID[:GROUP]...]
- *               [--link PATH]...
+ *               [--link PATH]... [--layer DIR]...
+ *   hearth-hold --try DIR [--user 1]
  *
  * It makes the namespaces and the private mounts below, says "ok" or the failure on its standard output,
  * and sleeps until it is killed. The mounts go with the last process inside. The agent starts it in a
@@ -14,7 +15,11 @@
  *   /dev/mqueue   message queues of its own, where the host has that folder
  *   /dev/pts      an instance of its own, so that terminals work for ordinary users
  *   /opt/ml       DIR of --ml
+ *   below --ml    for each --layer a tree of the node's caches with the launch's changes on top (layers.h)
  *   PATHs         paths that the above would hide and that must stay visible under their names
+ *
+ * With --try it mounts the layer in DIR on DIR/ml, writes to the file ml/tree/file there, says "ok" or the
+ * failure, and ends.
  *
  * PATHs of --keep are the agent's own. The job's owner named those of --link, and may have put links in
  * their way since: hearth-hold opens them as the account of --as, so that they lead only where that account
@@ -48,6 +53,7 @@
 #include "agent/base/caps.h"
 
 #define KEEP_MAX   256
+#define LAYER_MAX  256
 #define GROUPS_MAX 65536
 
 struct plan {
@@ -61,6 +67,9 @@ struct plan {
 	uid_t uid;
 	gid_t gid;
 	int user; /* in a user namespace of its own */
+	const char *layer[LAYER_MAX];
+	int n_layer;
+	const char *try; /* NULL: not one */
 };
 
 static void die_with(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
@@ -137,13 +146,19 @@ static void parse_plan(struct plan *p, int argc, char **argv)
 			add_keep(p, argv[i + 1], 0);
 		else if (strcmp(argv[i], "--link") == 0)
 			add_keep(p, argv[i + 1], 1);
+		else if (strcmp(argv[i], "--layer") == 0 && p->n_layer < LAYER_MAX)
+			p->layer[p->n_layer++] = argv[i + 1];
+		else if (strcmp(argv[i], "--try") == 0)
+			p->try = argv[i + 1];
 		else
 			break;
 	}
+	if (p->try)
+		return;
 	if (!p->tmp || !p->ml || !p->shm_bytes) {
 		errno = EINVAL;
 		die_with("usage: hearth-hold --tmp DIR --shm-bytes N --ml DIR [--user 1] [--keep PATH]... "
-		         "[--as UID:GID[:GROUP]...] [--link PATH]...");
+		         "[--as UID:GID[:GROUP]...] [--link PATH]... [--layer DIR]...");
 	}
 }
 
@@ -387,19 +402,108 @@ static void make_opt_ml(int user)
 		die_with("make /opt/ml");
 }
 
+/* ---- layers ------------------------------------------------------------------------------------------- */
+
+static int open_at(int dir, const char *name, int flags)
+{
+	int fd = openat(dir, name, flags | O_CLOEXEC);
+
+	if (fd < 0)
+		die_with("layer: %s", name);
+	return fd;
+}
+
+static void read_place(int dir, char *place, size_t size)
+{
+	ssize_t n = readlinkat(dir, "at", place, size - 1);
+
+	if (n <= 0)
+		die_with("layer: at");
+	place[n] = '\0';
+}
+
+/* Descriptors, because the kernel takes one page of options. What the launch changes need not survive the
+ * machine, so `volatile` saves the writing back at the end; kernels before 5.10 do not know it. */
+static int mount_overlay(int user, int lower, int upper, int work, const char *target)
+{
+	static const char *const more[] = {"volatile,", ""};
+	char options[256];
+
+	for (int i = 0; i < 2; i++) {
+		snprintf(options, sizeof(options),
+		         "%s%s,lowerdir=/proc/self/fd/%d,upperdir=/proc/self/fd/%d,workdir=/proc/self/fd/%d", more[i],
+		         user ? "userxattr" : "index=off,redirect_dir=on", lower, upper, work);
+		if (mount("overlay", target, "overlay", MS_NODEV, options) == 0)
+			return 0;
+	}
+	return -1;
+}
+
+/* The account may have put a link in the way below ml, so no step of the way may be one. */
+static void mount_layer(int user, int ml, const char *layer)
+{
+	struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+	                       .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
+	int dir = open(layer, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	char place[4096], target[40];
+	int lower, upper, work, fd;
+
+	if (dir < 0)
+		die_with("layer %s", layer);
+	read_place(dir, place, sizeof(place));
+	lower = open_at(dir, "lower", O_PATH | O_DIRECTORY);
+	upper = open_at(dir, "upper", O_PATH | O_DIRECTORY | O_NOFOLLOW);
+	work = open_at(dir, "work", O_PATH | O_DIRECTORY | O_NOFOLLOW);
+	fd = (int)syscall(SYS_openat2, ml, place, &how, sizeof(how));
+	if (fd < 0)
+		die_with("layer %s: its place %s", layer, place);
+	snprintf(target, sizeof(target), "/proc/self/fd/%d", fd);
+	if (mount_overlay(user, lower, upper, work, target) < 0)
+		die_with("layer %s: overlay", layer);
+	close(fd);
+	close(work);
+	close(upper);
+	close(lower);
+	close(dir);
+}
+
 /* ---- all of it ------------------------------------------------------------------------------------------
  */
 
-static void set_up(struct plan *p)
+static void own_namespaces(int user)
 {
-	int tmp, ml;
-
-	if (p->user)
+	if (user)
 		own_user_namespace();
 	if (unshare(CLONE_NEWNS | CLONE_NEWIPC) < 0)
 		die_with("new namespaces");
 	if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
 		die_with("make mounts private");
+}
+
+/* A write copies the file up: that is what may be refused although the mount is not. */
+static void try_layer(const struct plan *p)
+{
+	int top, ml, fd;
+
+	own_namespaces(p->user);
+	top = open(p->try, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (top < 0)
+		die_with("%s", p->try);
+	ml = open_at(top, "ml", O_PATH | O_DIRECTORY);
+	mount_layer(p->user, ml, p->try);
+	fd = open_at(ml, "tree/file", O_WRONLY);
+	if (write(fd, "1", 1) != 1 || fchmod(fd, 0600) < 0)
+		die_with("layer: write");
+	close(fd);
+	printf("ok\n");
+	fflush(stdout);
+}
+
+static void set_up(struct plan *p)
+{
+	int tmp, ml;
+
+	own_namespaces(p->user);
 	/* Descriptors from before would be of the old namespace's mounts, which cannot be bound here. */
 	tmp = open_path(p->tmp);
 	if (tmp < 0)
@@ -407,6 +511,8 @@ static void set_up(struct plan *p)
 	ml = open_path(p->ml);
 	if (ml < 0)
 		die_with("%s", p->ml);
+	for (int i = 0; i < p->n_layer; i++)
+		mount_layer(p->user, ml, p->layer[i]);
 	for (int i = 0; i < p->n_keep; i++)
 		/* one that is not there hides nothing */
 		p->keep_fd[i] = p->linked[i] ? open_linked(p, p->keep[i]) : open_path(p->keep[i]);
@@ -429,6 +535,10 @@ int main(int argc, char **argv)
 	umask(022);
 	parse_plan(&p, argc, argv);
 	prctl(PR_SET_NAME, "hearth-hold");
+	if (p.try) {
+		try_layer(&p);
+		return 0;
+	}
 	set_up(&p);
 	if (chdir("/") < 0)
 		die_with("chdir");

@@ -57,6 +57,7 @@ static struct point points[] = {
     {.name = "agent.slow_spawn"},
     {.name = "agent.holder"},
     {.name = "agent.gpus"},
+    {.name = "agent.layers"},
     {.name = "agent.pool_disk"},
     /* controller */
     {.name = "controller.commit"},

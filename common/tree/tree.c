@@ -32,7 +32,7 @@ struct tree_set *tree_set_create(void)
 	return xcalloc(1, sizeof(struct tree_set));
 }
 
-static int tree_set_has(const struct tree_set *s, const char *key, size_t n)
+int tree_set_has(const struct tree_set *s, const char *key, size_t n)
 {
 	struct set_item *item;
 

@@ -81,6 +81,14 @@ int tree_next_part(const char **list, char digest[HASH_HEX_SIZE], uint64_t *off,
 int tree_extract(const char *manifest, size_t n, const char *blobdir, const char *dir, struct tree_stats *st,
                  struct err *e);
 
+/* Two manifests (malloc'ed) with the folders and links of a third: `same` has its files that are in `base`
+ * under the same path with the same bytes and mode, `changed` the others. A file of the same bytes whose pack
+ * changed counts as changed. */
+int tree_split(const char *manifest, size_t n, const char *base, size_t base_n, char **changed,
+               size_t *changed_n, char **same, size_t *same_n, struct err *e);
+/* Gives each file of the manifest below `from` one more name below `to`, which has its folders. */
+int tree_link(const char *manifest, size_t n, const char *from, const char *to, struct err *e);
+
 /* blobdir */
 int blob_path(const char *blobdir, const char *digest, char *out, size_t out_size);
 int blob_has(const char *blobdir, const char *digest);

@@ -14,6 +14,7 @@
 struct tree_set;
 struct tree_set *tree_set_create(void);
 int tree_set_add(struct tree_set *s, const char *key, size_t n); /* 1 added, 0 was there */
+int tree_set_has(const struct tree_set *s, const char *key, size_t n);
 void tree_set_destroy(struct tree_set *s);
 
 #endif
