@@ -187,9 +187,9 @@ static const struct {
      "formats:S? price_per_hour:n? power_w:n? as:S?",
      "facts that are not given stay; null resets a fact"},
     {"NodePool", "pool:i name:s? owner:s? state:s expires_at:t? gpus:a", "state: available or in_use"},
-    {"PoolUse", "id:i level:s missed:o? nodes:S?",
+    {"PoolUse", "id:i level:s missed:o? nodes:S? others:a?",
      "level: node or environment; missed: the first thing that did not match, {level, field, had, wants}; "
-     "nodes: where it is used"},
+     "nodes: all that are warm; others: those of them in other pools, {id, nodes}"},
     {"PoolList", "pools:a<Pool> total:i", "total: how many there are, also beyond the limit"},
     {"Pool",
      "id:i name:s owner:s queue:s? exclusive:b state:s made_by:i used_by:i? keep_alive_s:i kept_by:s? "

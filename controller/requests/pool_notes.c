@@ -11,9 +11,11 @@
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
 #include "controller/share/pools.h"
+#include "controller/state/node_table.h"
 #include "controller/state/turn.h"
 
 #define NAMED_MAX 3 /* pools in a sentence */
+#define NODES_MAX 8 /* nodes of a pool in a sentence */
 
 struct pool_place {
 	const struct pool_rec *pool;
@@ -114,15 +116,90 @@ void pool_places_sums(const struct pool_places *l, cJSON *nodes)
 
 /* ---- of a job -------------------------------------------------------------------------------------- */
 
-static void say_match(const cJSON *o, const char *verb, struct text *t)
+static int has_text(const cJSON *list, const char *text)
 {
-	const cJSON *missed = cJSON_GetObjectItemCaseSensitive(o, "missed");
+	const cJSON *v;
+
+	cJSON_ArrayForEach (v, list)
+		if (strcmp(v->valuestring, text) == 0)
+			return 1;
+	return 0;
+}
+
+static void add_once(cJSON *list, const char *text)
+{
+	if (!has_text(list, text))
+		cJSON_AddItemToArray(list, cJSON_CreateString(text));
+}
+
+/* Adds nodes and others as in attempts[].pool. Returns how many nodes the job would have. */
+static uint32_t add_warm_nodes(const struct core *c, const struct sched_forecast *f, uint64_t main, cJSON *o)
+{
+	cJSON *nodes = cJSON_AddArrayToObject(o, "nodes"), *others = cJSON_AddArrayToObject(o, "others"),
+	      *all = cJSON_CreateArray();
+	uint32_t n;
+
+	for (uint32_t i = 0; i < f->n; i++) {
+		const struct cnode *at = node_by_id(c, f->places[i].node);
+
+		if (!at)
+			continue;
+		add_once(all, at->name);
+		if (f->places[i].pool)
+			add_once(nodes, at->name);
+		if (f->places[i].pool && f->places[i].pool != main)
+			add_once(pool_nodes_of_other(others, f->places[i].pool), at->name);
+	}
+	n = (uint32_t)cJSON_GetArraySize(all);
+	cJSON_Delete(all);
+	return n;
+}
+
+/* Adds "node-1, node-2 and 3 more", without those of the other pools. */
+static void say_nodes(const cJSON *nodes, const cJSON *others, struct text *t)
+{
+	unsigned named = 0, more = 0;
+	const cJSON *v, *o;
+
+	cJSON_ArrayForEach (v, nodes) {
+		int is_other = 0;
+
+		cJSON_ArrayForEach (o, others)
+			is_other |= has_text(cJSON_GetObjectItemCaseSensitive(o, "nodes"), v->valuestring);
+		if (is_other)
+			continue;
+		if (named < NODES_MAX)
+			text_add(t, "%s%.80s", named++ ? ", " : "", v->valuestring);
+		else
+			more++;
+	}
+	if (more)
+		text_add(t, " and %u more", more);
+}
+
+/* o: the pool as in attempts[].pool, of a job on n nodes. Names the nodes when not all are warm in it. */
+static void say_match(const cJSON *o, const char *verb, uint32_t n, struct text *t)
+{
+	const cJSON *missed = cJSON_GetObjectItemCaseSensitive(o, "missed"), *v,
+	            *nodes = cJSON_GetObjectItemCaseSensitive(o, "nodes"),
+	            *others = cJSON_GetObjectItemCaseSensitive(o, "others");
+	uint32_t warm = (uint32_t)cJSON_GetArraySize(nodes);
 
 	text_add(t, "%s warm pool %" PRIu64 " (level %s", verb, json_whole(o, "id", 0),
 	         json_str_or(o, "level", "node"));
 	if (cJSON_IsObject(missed))
 		text_add(t, ": %.80s differs", json_str_or(missed, "field", "?"));
 	text_add(t, ")");
+	if (!warm || (warm >= n && !cJSON_GetArraySize(others)))
+		return;
+	text_add(t, " on ");
+	say_nodes(nodes, others, t);
+	cJSON_ArrayForEach (v, others) {
+		text_add(t, ", warm pool %" PRIu64 " on ", json_whole(v, "id", 0));
+		say_nodes(cJSON_GetObjectItemCaseSensitive(v, "nodes"), NULL, t);
+	}
+	if (n > warm)
+		text_add(t, "; %" PRIu32 " node%s cold", n - warm, n - warm == 1 ? " is" : "s are");
 }
 
 /* Returns the pool that most of the places are in; 0: none. */
@@ -149,6 +226,7 @@ void pool_note_places(struct core *c, const struct job_spec *s, const char *sour
 {
 	const struct pool_rec *p = cluster_pool(&c->records, most_used(f));
 	cJSON *o, *wants, *missed;
+	uint32_t n;
 
 	if (!p) {
 		cJSON_AddNullToObject(body, "pool");
@@ -160,7 +238,8 @@ void pool_note_places(struct core *c, const struct job_spec *s, const char *sour
 	json_add_u64(o, "id", p->id);
 	json_add_str(o, "level", missed ? "node" : "environment");
 	cJSON_AddItemToObject(o, "missed", missed ? missed : cJSON_CreateNull());
-	say_match(o, " in", t);
+	n = add_warm_nodes(c, f, p->id, o);
+	say_match(o, " in", n, t);
 	cJSON_Delete(wants);
 }
 
@@ -189,7 +268,7 @@ void pool_note_job(const struct core *c, const struct cjob *j, cJSON *body, stru
 	cJSON *o = a && a->pool && *a->pool && j->act ? cJSON_Parse(a->pool) : NULL;
 
 	if (o)
-		say_match(o, "; it uses", t);
+		say_match(o, "; it uses", a->n_places, t);
 	else if (j->r.status == JOB_QUEUED)
 		say_owned(c, j, t);
 	cJSON_AddItemToObject(body, "pool", o ? o : cJSON_CreateNull());

@@ -89,10 +89,10 @@ void pool_release(struct core *c, struct cjob *j, const struct place_rec *p)
 		pools_send(c, n);
 }
 
-void pool_note_used(const struct cjob *j)
+/* pool: {"id", "nodes"}. */
+static void note_places(const struct cjob *j, const cJSON *pool)
 {
 	const struct attempt_rec *a = j->r.att;
-	cJSON *pool = a->pool ? cJSON_Parse(a->pool) : NULL;
 	const cJSON *v;
 
 	cJSON_ArrayForEach (v, cJSON_GetObjectItemCaseSensitive(pool, "nodes"))
@@ -100,5 +100,15 @@ void pool_note_used(const struct cjob *j)
 			if (cJSON_IsString(v) && strcmp(v->valuestring, a->places[i].node) == 0 &&
 			    a->places[i].state < PLACE_CLEANED)
 				j->act->rt[i].warm = json_whole(pool, "id", 0);
+}
+
+void pool_note_used(const struct cjob *j)
+{
+	cJSON *pool = j->r.att->pool ? cJSON_Parse(j->r.att->pool) : NULL;
+	const cJSON *other;
+
+	note_places(j, pool);
+	cJSON_ArrayForEach (other, cJSON_GetObjectItemCaseSensitive(pool, "others"))
+		note_places(j, other);
 	cJSON_Delete(pool);
 }

@@ -101,6 +101,46 @@ static void add_kept(const struct core *c, const struct pool_rec *p, const struc
 	}
 }
 
+static void add_node_name(cJSON *list, const struct cnode *n)
+{
+	const cJSON *v;
+
+	cJSON_ArrayForEach (v, list)
+		if (n && strcmp(v->valuestring, n->name) == 0)
+			n = NULL;
+	if (n)
+		cJSON_AddItemToArray(list, cJSON_CreateString(n->name));
+}
+
+cJSON *pool_nodes_of_other(cJSON *others, uint64_t pool)
+{
+	cJSON *o;
+
+	cJSON_ArrayForEach (o, others)
+		if (json_whole(o, "id", 0) == pool)
+			return cJSON_GetObjectItemCaseSensitive(o, "nodes");
+	o = cJSON_CreateObject();
+	cJSON_AddItemToArray(others, o);
+	json_add_u64(o, "id", pool);
+	return cJSON_AddArrayToObject(o, "nodes");
+}
+
+/* Adds nodes that are warm in other pools, which the job takes, too. */
+static void add_others(const struct core *c, const struct cjob *j, uint64_t main, cJSON *o, cJSON *nodes)
+{
+	cJSON *others = cJSON_AddArrayToObject(o, "others");
+
+	for (size_t i = 0; i < c->pools.n_lost; i++) {
+		const struct sched_pool_lost *l = &c->pools.lost[i];
+		const struct cnode *n = l->pool != main && is_taken_by(l, j, 0) ? node_by_id(c, l->node) : NULL;
+
+		if (!n)
+			continue;
+		add_node_name(pool_nodes_of_other(others, l->pool), n);
+		add_node_name(nodes, n);
+	}
+}
+
 void pools_placed(struct core *c, struct cjob *j, const struct sched_decision *dec, cJSON *d)
 {
 	struct pool_rec *p, *used = j->pool ? cluster_pool(&c->records, j->pool) : NULL;
@@ -123,6 +163,7 @@ void pools_placed(struct core *c, struct cjob *j, const struct sched_decision *d
 		add_node_names(c, j, p->id, nodes);
 	else
 		add_kept(c, used, dec, nodes);
+	add_others(c, j, p ? p->id : used->id, o, nodes);
 }
 
 static void post_taken(struct core *c, struct cjob *j, struct pool_rec *p, int whole)

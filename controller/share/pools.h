@@ -78,6 +78,8 @@ void pool_note_used(const struct cjob *j);
 
 /* Adds the key "pool" to the event of the placement, if the decision took parts of pools. */
 void pools_placed(struct core *c, struct cjob *j, const struct sched_decision *dec, cJSON *d);
+/* Returns the nodes of that pool in "others" of an attempt's pool; adds an entry for a new one. */
+cJSON *pool_nodes_of_other(cJSON *others, uint64_t pool);
 /* The placement is on record: notes what it took, and what gave way. */
 void pools_taken(struct core *c, struct cjob *j);
 /* The decision led to nothing: the library gets back what it lost by it. Also after other calls. */

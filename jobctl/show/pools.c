@@ -14,6 +14,7 @@
 #include "jobctl/show/print.h"
 
 #define DIGEST_SHOWN 12 /* digits, as in "git 1a2b..." */
+#define NODES_SHOWN  8  /* of a pool */
 
 const char *pools_left(const cJSON *pool, char *out, size_t size)
 {
@@ -77,6 +78,54 @@ char *pools_missed(const cJSON *missed)
 	return text;
 }
 
+static int is_in_other(const cJSON *others, const char *node)
+{
+	const cJSON *o, *v;
+	cJSON_ArrayForEach (o, others) {
+		cJSON_ArrayForEach (v, jget(o, "nodes")) {
+			if (cJSON_IsString(v) && strcmp(v->valuestring, node) == 0)
+				return 1;
+		}
+	}
+	return 0;
+}
+
+static void print_nodes(const cJSON *nodes, const cJSON *others)
+{
+	const cJSON *v;
+	int named = 0, more = 0;
+	cJSON_ArrayForEach (v, nodes) {
+		if (!cJSON_IsString(v) || is_in_other(others, v->valuestring))
+			continue;
+		if (named == NODES_SHOWN) {
+			more++;
+			continue;
+		}
+		char *name = print_safe(v->valuestring);
+		printf("%s%s", named++ ? ", " : "", name);
+		free(name);
+	}
+	if (more)
+		printf(" and %d more", more);
+}
+
+/* Prints which nodes are warm, unless all are in the pool. */
+static void show_warm_nodes(const cJSON *attempt, const cJSON *pool)
+{
+	const cJSON *o, *nodes = jget(pool, "nodes"), *others = jget(pool, "others");
+	int warm = cJSON_GetArraySize(nodes), cold = cJSON_GetArraySize(jget(attempt, "nodes")) - warm;
+	if (!warm || (cold <= 0 && !cJSON_GetArraySize(others)))
+		return;
+	fputs(", on ", stdout);
+	print_nodes(nodes, others);
+	cJSON_ArrayForEach (o, others) {
+		printf("; pool %s on ", print_member(o, "id"));
+		print_nodes(jget(o, "nodes"), NULL);
+	}
+	if (cold > 0)
+		printf("; %d node%s cold", cold, cold == 1 ? " is" : "s are");
+}
+
 void pools_show_attempt(const cJSON *attempt)
 {
 	const cJSON *p = jget(attempt, "pool"), *missed = jget(p, "missed");
@@ -84,6 +133,7 @@ void pools_show_attempt(const cJSON *attempt)
 		return;
 	char *level = print_safe(print_member(p, "level"));
 	printf("    warm: pool %s, level %s", print_member(p, "id"), level);
+	show_warm_nodes(attempt, p);
 	if (cJSON_IsObject(missed)) {
 		char *why = pools_missed(missed);
 		printf("; %s", why);

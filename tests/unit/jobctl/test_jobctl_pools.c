@@ -64,7 +64,11 @@ static const char *job_of(const char *uri)
 	    JOB("\"warm_pool\":{\"pool\":12,\"status\":\"reused\",\"retained_s\":92,\"reused_by\":14}"),
 	    JOB("\"warm_pool\":{\"pool\":12,\"status\":\"terminated\",\"retained_s\":1800,\"reused_by\":null,"
 	        "\"cause\":\"owner\",\"cause_text\":\"the budget of a is used up\"}"),
-	    JOB("\"warm_pool\":null")};
+	    JOB("\"warm_pool\":null,\"attempts\":[{\"number\":1,\"nodes\":[\"n1\",\"n2\",\"n3\",\"n4\"],\"pool\":"
+	        "{"
+	        "\"id\":12,\"level\":\"environment\",\"missed\":null,\"nodes\":[\"n1\",\"n2\",\"n3\"],\"others\":"
+	        "[{"
+	        "\"id\":13,\"nodes\":[\"n3\"]}]}}]")};
 	const char *id = strstr(uri, "/jobs/") + 6;
 
 	return jobs[atoi(id) - 20];
@@ -169,6 +173,8 @@ static void test_elsewhere(struct js *s)
 	static const char *const level[] = {
 	    "    warm: pool 12, level node; source differs (pool: 5bf8aa57fcf4, job: none)",
 	    "warm pool    pool 12 waits for the next job: jobctl pool show 12", NULL};
+	static const char *const joined[] = {
+	    "    warm: pool 12, level environment, on n1, n2; pool 13 on n3; 1 node is cold", NULL};
 	static const char *const whole[] = {"    warm: pool 12, level environment",
 	                                    "warm pool    uses pool 12, and gives it back at its end", NULL};
 	static const char *const others[][2] = {
@@ -179,6 +185,7 @@ static void test_elsewhere(struct js *s)
 	jr_expect_lines(s, "cost", cost);
 	jr_expect_lines(s, "show 22", level);
 	jr_expect_lines(s, "show 21", whole);
+	jr_expect_lines(s, "show 25", joined);
 	jr_expect_lines(s, "show 20", others[0]);
 	jr_expect_lines(s, "show 23", others[1]);
 	jr_expect_lines(s, "show 24", others[2]);

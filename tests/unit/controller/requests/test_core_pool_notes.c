@@ -108,6 +108,26 @@ static void test_used(void)
 	world_end_well(w);
 }
 
+/* A wide job takes a pool on one node, and a cold one. */
+static void test_partly_warm(void)
+{
+	struct world *w = with_pool(95);
+	const cJSON *p;
+	uint64_t id;
+
+	dry_run(w, ", \"groups\": [{\"name\": \"w\", \"instances\": 2}]");
+	like(json_str_or(w->body, "text", ""), "in warm pool 2 (level environment) on a; 1 node is cold",
+	     "a dry run says which nodes are warm, and how many are cold");
+	p = cJSON_GetObjectItemCaseSensitive(w->body, "pool");
+	is_int(cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(p, "nodes")), 1,
+	       "and has the warm ones as JSON");
+	id = submit(w, ", \"groups\": [{\"name\": \"w\", \"instances\": 2}]");
+	world_request(w, REQ_WHY, id, NULL, NULL);
+	like(json_str_or(w->body, "text", ""), "uses warm pool 2 (level environment) on a; 1 node is cold",
+	     "why says the same");
+	world_end_well(w);
+}
+
 /* Hearth itself ends the ranks of a stopped job by a signal: a node has no part in that. */
 static void test_stopped(void)
 {
@@ -144,6 +164,7 @@ int main(void)
 	test_idle();
 	test_used();
 	test_stopped();
+	test_partly_warm();
 	test_waiting();
 	return tap_done();
 }

@@ -258,6 +258,35 @@ static void test_kept_by(void)
 	world_end_well(w);
 }
 
+/* A job joins two pools: each node hears of its own pool, and all are listed. */
+static void test_joined(void)
+{
+	struct world *w = world_create(79);
+	uint64_t a, b, id, pools[2];
+	int seen = 0;
+
+	world_agent_up(w, "a", 1, 4);
+	world_agent_up(w, "b", 1, 4);
+	a = submit(w, 600);
+	b = submit(w, 600);
+	run_on(w, "a", a);
+	run_on(w, "b", b);
+	pools[0] = number(pool(w, "available", 0), "id");
+	pools[1] = number(pool(w, "available", 1), "id");
+	id = submit_wide(w, 2, 600, "");
+	like(job_find(w->core, id)->r.att->pool, "\"nodes\":[\"a\",\"b\"]",
+	     "a job in two pools lists the warm nodes of both");
+	like(job_find(w->core, id)->r.att->pool, "\"others\":[{\"id\":", "and which one is in another pool");
+	for (uint32_t i = 0; i < 2; i++)
+		seen += job_find(w->core, id)->act->rt[i].warm == pools[i];
+	is_int(seen, 2, "each node hears of its own pool");
+	world_restart(w);
+	for (uint32_t i = 0; i < 2; i++)
+		seen += job_find(w->core, id)->act->rt[i].warm == pools[i];
+	is_int(seen, 4, "hearthd restart: it still does");
+	world_end_well(w);
+}
+
 int main(void)
 {
 	test_costs_of_a_life();
@@ -269,5 +298,6 @@ int main(void)
 	test_events_of_jobs();
 	test_drop_in_use();
 	test_kept_by();
+	test_joined();
 	return tap_done();
 }
