@@ -57,6 +57,7 @@ static void copy_wishes(struct sched *s, struct job *j, const struct sched_job *
 	j->firm = !!in->firm;
 	j->is_first = !!in->first;
 	j->warm = mem_copy(in->warm);
+	j->keeps = !!in->keeps;
 	depend_set(s, j, in);
 }
 

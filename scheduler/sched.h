@@ -82,6 +82,7 @@ struct sched_job { /* copied by sched_job_add */
 	int firm;                  /* a victim only of what its account holds beyond its quota */
 	const char *warm;          /* key of its environment: nodes that are warm for it are better; NULL none */
 	uint64_t pool;             /* it starts only on parts of that warm pool, or waits; 0 any place */
+	int keeps;                 /* it will leave a warm pool: it may use one of another environment as well */
 	const struct sched_dep *after;
 	uint32_t n_after;
 };

@@ -102,6 +102,7 @@ static void add_pool_wishes(struct core *c, struct wishes *w, const struct job_s
 		pool_user_add(c, owner);
 	else if (!pool_user_is(c, owner))
 		return;
+	w->in.keeps = spec->keep_alive_s > 0;
 	environment = pool_wants(c, spec, source);
 	text = json_text(environment);
 	w->in.warm = pool_key(text, w->warm);

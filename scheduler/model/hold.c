@@ -56,8 +56,8 @@ void hold_take(struct sched *s, struct job *j, struct hold *h)
 	n->holders++;
 	if (h->exclusive)
 		n->exclusive = j->id;
-	if (n->parts)
-		j->holds[j->n_holds - 1].pool = h->pool = pools_give_way(s, j, h);
+	h->pool = n->parts ? pools_give_way(s, j, h) : 0;
+	j->holds[j->n_holds - 1].pool = h->pool;
 	node_count(s, n);
 	account_change(s, j->lane ? j->lane->account : NULL, h->n_gpus, hold_cpus(j, h), 1);
 }

@@ -12,7 +12,7 @@ struct hold {
 	uint32_t *gpus, *cpus;
 	uint64_t memory, disk;
 	int exclusive;
-	uint64_t pool; /* whose part it uses there; 0 none */
+	uint64_t pool; /* whose part it uses there (before it is taken: is to use); 0 none */
 };
 
 /* h is copied, its vectors too. Warm pools give way; h->pool is the one that it uses. */

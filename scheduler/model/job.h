@@ -43,6 +43,7 @@ struct job {
 	uint8_t firm, is_running, is_held, is_done; /* held: by what it waits for; done: ended by itself */
 	uint8_t by_limits;     /* its kept place came later than promised: for it others take their limits */
 	uint8_t is_exchanging; /* it is in the scheduler's exchanges */
+	uint8_t keeps;         /* it will leave a warm pool */
 	uint8_t is_begun;      /* the caller carried a decision out since it came */
 	uint64_t submit_s, limit_s, max_wait_s, start_s, saved_s, restart_s; /* saved_s: last checkpoint */
 	uint64_t believed_s;                                                 /* 0 its limit */

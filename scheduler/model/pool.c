@@ -88,7 +88,7 @@ static void part_free(struct pool_part *p)
 	free(p);
 }
 
-static int idle_longer(const struct pool *a, const struct pool *b)
+int pool_idle_longer(const struct pool *a, const struct pool *b)
 {
 	return a->idle_since_s != b->idle_since_s ? a->idle_since_s < b->idle_since_s : a->id < b->id;
 }
@@ -101,7 +101,7 @@ static void part_link(struct sched *s, struct pool *to, struct pool_part *p)
 	while (*at)
 		at = &(*at)->next_of_pool;
 	*at = p;
-	for (at = &p->node->parts; *at && idle_longer((*at)->pool, to);)
+	for (at = &p->node->parts; *at && pool_idle_longer((*at)->pool, to);)
 		at = &(*at)->next_on_node;
 	p->next_on_node = *at;
 	*at = p;
@@ -227,20 +227,16 @@ uint64_t pools_give_way(struct sched *s, const struct job *j, const struct hold 
 {
 	struct node *n = h->node;
 	uint64_t uses = 0;
-	int same = 0;
 
 	for (struct pool_part *p = n->parts, *next; p; p = next) {
 		const struct pool *of = p->pool;
-		int own = of->owner == pool_owner_of(j) && (!of->exclusive || of->open);
+		int used = of->id == h->pool;
 
 		next = p->next_on_node;
 		if (!part_holder(p) && !of->exclusive)
 			continue;
-		if (own && (!uses || (!same && pool_part_is_warm(p, j->warm)))) {
-			uses = of->id;
-			same = pool_part_is_warm(p, j->warm);
-		}
-		parts_lose(s, p, j->id, own);
+		uses = used ? of->id : uses;
+		parts_lose(s, p, j->id, used);
 	}
 	while (!parts_have_room(n))
 		parts_lose(s, n->parts, j->id, 0);
@@ -413,7 +409,7 @@ static const char *check_node(const struct node *n, size_t *parts)
 			return "pool: a part hangs at another node";
 		if (!part_is_free(p, &job))
 			return "pool: a part is not free";
-		if (p->next_on_node && !idle_longer(p->pool, p->next_on_node->pool))
+		if (p->next_on_node && !pool_idle_longer(p->pool, p->next_on_node->pool))
 			return "pool: parts of a node are out of order";
 	}
 	return parts_have_room(n) ? NULL : "pool: parts of a node have more memory than is free";

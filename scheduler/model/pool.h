@@ -33,6 +33,10 @@ struct pool {
 	int exclusive;
 	int open; /* policy: exclusive, and the job that is being placed uses it as a whole */
 	uint32_t n_parts;
+	/* Policy: its parts that suit the job that is being placed, whether they are enough for it and of its
+	 * environment, and its turn among the pools of the owner. */
+	uint32_t n_suit, turn;
+	uint8_t is_enough, is_same;
 	struct pool_part *parts;
 	struct pool *next_of_owner;
 	UT_hash_handle hh;
@@ -48,8 +52,9 @@ struct pool_owner *pool_owner_of(const struct job *j);      /* NULL none */
 int pool_part_has(const struct pool_part *p, uint32_t gpu); /* by index */
 int pool_part_has_slot(const struct pool_part *p, uint32_t slot);
 int pool_part_is_warm(const struct pool_part *p, const char *warm); /* the key of its environment is that */
-/* The job took h there: the parts that are no longer free end. Returns the pool that it uses there; 0 none.
- */
+int pool_idle_longer(const struct pool *a, const struct pool *b);   /* of equal ones the smaller id */
+/* The job took h there, of h->pool if it is not 0: the parts that are no longer free end. Returns h->pool if
+ * its part is one of them, else 0. */
 uint64_t pools_give_way(struct sched *s, const struct job *j, const struct hold *h);
 /* The job wants a pool that cannot hold it now. */
 int pool_is_short(const struct sched *s, const struct job *j);

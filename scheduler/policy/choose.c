@@ -1,7 +1,7 @@
 /*
- * choose: which GPUs and slots of a node an instance gets. Parts of warm pools of the job's owner come first,
- * then what belongs to no pool, then parts that give way, the one that was idle longest first. What is left
- * over of the last of these is near each other.
+ * choose: which GPUs and slots of a node an instance gets: those of the part of a warm pool that it uses.
+ * Without one it gets what belongs to no pool, then parts that give way, the one that was idle longest first.
+ * What is left over of the last of these is near each other.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -115,15 +115,13 @@ static void take_from(const struct source *of, const struct sched_group *g, stru
 	take_slots(of, g->ranks * g->cpus_per_rank, out);
 }
 
-static void take_parts(struct source *of, const struct job *j, enum warmth which, const struct sched_group *g,
-                       struct hold *out)
+/* From these that give way. */
+static void take_parts(struct source *of, const struct sched_group *g, struct hold *out)
 {
 	for (const struct pool_part *p = of->n->parts; p; p = p->next_on_node) {
 		of->part = p;
-		if (warmth_of_part(j, of->sh, p) == which)
-			take_from(of, g, out);
+		take_from(of, g, out);
 	}
-	of->part = NULL;
 }
 
 /* Follows S-117 and S-164. */
@@ -140,8 +138,9 @@ void fit_choose(const struct node *n, const struct job *j, uint32_t group, struc
 	out->exclusive = sh->exclusive;
 	out->gpus = mem_alloc(g->gpus + 1, sizeof(*out->gpus));
 	out->cpus = mem_alloc((size_t)g->ranks * g->cpus_per_rank + 1, sizeof(*out->cpus));
-	take_parts(&of, j, WARMTH_SAME, g, out);
-	take_parts(&of, j, WARMTH_OWN, g, out);
+	of.part = n->parts ? warmth_part(j, sh, n, g) : NULL;
+	out->pool = of.part ? of.part->pool->id : 0;
 	take_from(&of, g, out);
-	take_parts(&of, j, WARMTH_OTHERS, g, out);
+	if (!of.part)
+		take_parts(&of, g, out);
 }

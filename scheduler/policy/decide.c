@@ -38,7 +38,7 @@ static struct sched_decision *take_place(struct sched *s, struct job *j, const i
 	shadow_took(s, j, assign);
 	reserved_first_forget(s, j);
 	lane_unwait(s, j);
-	warmth_settle(j, assign);
+	warmth_settle(j, assign, s->n_sorted);
 	for (uint32_t g = 0; g < j->shape->n_groups; g++) {
 		for (size_t i = 0; i < s->n_sorted; i++) {
 			struct hold h;

@@ -35,7 +35,7 @@ static struct sched_place place_of(const struct hold *h)
 
 static void take_new(struct sched *s, struct job *j, const int32_t *assign)
 {
-	warmth_settle(j, assign);
+	warmth_settle(j, assign, s->n_sorted);
 	for (size_t i = 0; i < s->n_sorted; i++) {
 		struct hold h;
 

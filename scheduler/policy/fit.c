@@ -96,9 +96,11 @@ struct matching {
 	const struct job *owner; /* the job whose pools count; NULL: pools do not count */
 	enum {
 		NODES_ALL,
+		NODES_POOL, /* healthy ones on which the first of its owner's pools suffices */
 		NODES_WARM, /* healthy ones on which its owner's pools suffice */
 		NODES_COLD  /* healthy ones on which no other pool gives way */
 	} only;
+	int one_pool; /* the first of its owner's pools is enough for all */
 	int32_t *assign;
 	uint8_t *seen; /* groups on the present path */
 	const struct domain
@@ -112,13 +114,16 @@ struct matching {
 __attribute__((noinline)) static int is_warm_enough(const struct matching *m, const struct node *n,
                                                     const struct sched_group *g)
 {
-	uint64_t idle;
+	enum warmth warmth;
+	uint64_t order;
 
 	if (n->doubt && !(n->spare && m->mode & FIT_SPARE))
 		return 0;
 	if (!n->parts)
 		return m->only == NODES_COLD;
-	return warmth_of(m->owner, m->sh, n, g, &idle) <= (m->only == NODES_WARM ? WARMTH_OWN : WARMTH_COLD);
+	warmth = warmth_of(m->owner, m->sh, n, g, &order);
+	return warmth <= (m->only == NODES_COLD ? WARMTH_COLD : WARMTH_OWN) &&
+	       (m->only != NODES_POOL || order == 0);
 }
 
 /* Inline: a decision asks it for each node and each waiting job. */
@@ -196,12 +201,12 @@ static uint64_t apart_of(const struct matching *m, const struct node *n)
 	return level + (n->spare ? 0 : LEVELS + 1);
 }
 
-/* Health before warmth, the pool that was idle longest before others. Follows S-164 and S-165. */
+/* Health before warmth, then the turns of pools, or how long those are idle that give way. Follows S-165. */
 static uint64_t first_of(const struct matching *m, const struct node *n, const struct sched_group *g)
 {
-	uint64_t idle, first = apart_of(m, n) << 61 | at_most(n->doubt, 8) << 53;
+	uint64_t order, first = apart_of(m, n) << 61 | at_most(n->doubt, 8) << 53;
 
-	return m->owner ? first | (uint64_t)warmth_of(m->owner, m->sh, n, g, &idle) << 50 | at_most(idle, 50)
+	return m->owner ? first | (uint64_t)warmth_of(m->owner, m->sh, n, g, &order) << 50 | at_most(order, 50)
 	                : first;
 }
 
@@ -438,6 +443,9 @@ static int fit_looks(struct matching *m, uint32_t *failed)
 	const struct pool_owner *o = pool_owner_of(m->owner);
 
 	if (!order_suffices(m)) {
+		m->only = NODES_POOL;
+		if (m->one_pool && !(m->mode & FIT_SPARE) && fit_types(m, failed))
+			return 1;
 		m->only = NODES_WARM;
 		if (o && o->n_parts >= m->sh->instances && !(m->mode & FIT_SPARE) && fit_types(m, failed))
 			return 1;
@@ -449,18 +457,25 @@ static int fit_looks(struct matching *m, uint32_t *failed)
 	return fit_types(m, failed);
 }
 
+/* Follows S-173. */
+static int fit_ordered(struct matching *m, uint32_t *failed)
+{
+	m->one_pool = warmth_order(m->owner, m->sh, m->sh->instances);
+	return fit_looks(m, failed);
+}
+
 /* Pools that are used as a whole are open only if they are. Follows S-167. */
 static int fit_pools(struct matching *m, uint32_t *failed)
 {
-	int open = warmth_open(m->owner, m->sh), fits = fit_looks(m, failed);
+	int open = warmth_open(m->owner, m->sh), fits = fit_ordered(m, failed);
 
 	if (!fits || !open || !warmth_close(m->owner, m->assign))
 		return fits;
-	fits = fit_looks(m, failed);
+	fits = fit_ordered(m, failed);
 	if (!warmth_close(m->owner, m->assign))
 		return fits;
 	warmth_close_all(m->owner);
-	return fit_looks(m, failed);
+	return fit_ordered(m, failed);
 }
 
 static int fit_any(const struct sched *s, const struct shape *sh, unsigned mode, int32_t *assign,
@@ -561,6 +576,8 @@ int fit_rest(const struct sched *s, const struct job *j, int32_t *assign)
 	m.owner = s->pools ? j : NULL;
 	m.only = m.owner ? NODES_COLD : NODES_ALL;
 	warmth_close_all(j);
+	if (m.owner)
+		(void)warmth_order(j, &rest, rest.instances);
 	fits = place_rest(&m, takers, n);
 	m.only = NODES_ALL;
 	fits = fits || (m.owner && place_rest(&m, takers, n));

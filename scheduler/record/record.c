@@ -302,6 +302,7 @@ static void put_wishes(struct recorder *r, const struct sched_job *j)
 	key_number(r, "firm", j->firm != 0);
 	key_text(r, "warm", j->warm);
 	key_number(r, "pool", j->pool);
+	key_number(r, "keeps", j->keeps != 0);
 	for (uint32_t i = 0; i < j->n_after; i++) {
 		put_key(r, "after");
 		put_number(r, j->after[i].job);

@@ -368,6 +368,8 @@ static int job_key(struct record_reader *t, const char *k, char *v, struct sched
 		return read_text(t, v, &j->warm);
 	if (IS("pool"))
 		return read_number(t, v, &j->pool);
+	if (IS("keeps"))
+		return read_flag(t, v, &j->keeps);
 	if (IS("after"))
 		return read_after(t, v, j);
 	if (!IS("span"))

@@ -71,7 +71,7 @@ struct slow_job { /* its id is its index; 0 unused */
 	int64_t priority;
 	uint64_t order, submit_s, max_wait_s, start_s, saved_s, restart_s;
 	int shape, account, firm, first, warm; /* warm: environment, 0 none */
-	int begun;                             /* its decision was carried out */
+	int begun, keeps;                      /* its decision was carried out; it will leave a pool */
 	struct slow_hold holds[SLOW_NODES];
 	unsigned n_holds, kept; /* kept: how many it had before the decision that gives it others */
 	struct slow_dep after[2];
@@ -142,14 +142,26 @@ int slow_owner(const struct slow_job *j);
 /* The pool is that from now on; what is not free of it is lost. */
 void slow_pool_set(struct slow *w, int pool, const struct slow_pool *in);
 void slow_pool_remove(struct slow *w, int pool);
-/* Which of the job's owner's pools that place uses as a whole, or not at all, as bits. */
-unsigned slow_pools_open(const struct slow *w, const struct slow_job *j, const int place[SLOW_NODES]);
+struct slow_look { /* for a place for a job, with regard to pools */
+	const struct slow *w;
+	const struct slow_job *job;
+	const struct slow_shape *sh;
+	unsigned open;        /* exclusive pools of its owner that it may use, as bits */
+	unsigned need;        /* instances that are placed */
+	int turn[SLOW_POOLS]; /* of its owner's pools */
+};
+/* Gives the pools of the owner their turns. 1: there are several, and the first is enough. */
+int slow_pools_turns(struct slow_look *l);
+/* Exclusive pools of the owner that are not too large for so many instances, as bits. */
+unsigned slow_pools_whole(const struct slow *w, const struct slow_job *j, unsigned instances);
+/* Which of these that place uses as a whole, or not at all. */
+unsigned slow_pools_open(const struct slow *w, const struct slow_job *j, const int place[SLOW_NODES],
+                         unsigned of);
 /* The job has that hold since just now: which parts end by it. Returns the pool that it uses; -1 none. */
-int slow_pools_give_way(struct slow *w, unsigned id, const struct slow_hold *h, unsigned open);
+int slow_pools_give_way(struct slow *w, const struct slow_look *l, unsigned id, const struct slow_hold *h);
 void slow_pools_node(struct slow *w, int node); /* the node changed, or is gone */
 /* Are its GPUs and slots taken from where they are to be taken first? Asked before they are. */
-int slow_hold_is_right(const struct slow *w, const struct slow_job *j, const struct slow_hold *h,
-                       unsigned open);
+int slow_hold_is_right(const struct slow_look *l, const struct slow_hold *h);
 
 /* The next that starts, and the group that each node takes (-1 none). 0: nobody. */
 unsigned slow_step(struct slow *w, int place[SLOW_NODES]);

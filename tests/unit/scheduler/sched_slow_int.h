@@ -14,19 +14,12 @@ struct slow_gone {
 struct slow_room { /* what is free on a node */
 	int open, gpus, slots, memory, holders, exclusive;
 };
-struct slow_look { /* for a place for a job, with regard to pools */
-	const struct slow *w;
-	const struct slow_job *job;
-	const struct slow_shape *sh;
-	unsigned open; /* exclusive pools of its owner that it may use, as bits */
-};
-/* 0 own parts with its environment, 1 own parts, 2 these and cold room, 3 cold room, 4 others' parts. */
+/* 0 an own part with its environment, 1 an own part, 2 cold room, 3 parts give way. */
 int slow_warmth(const struct slow_look *l, const struct slow_room *r, int node, unsigned group,
-                uint64_t *idle);
-/* Do the parts of the pool that it wants suffice there? */
+                uint64_t *order);
+/* Does a part of the pool that it wants suffice there? */
 int slow_pool_suffices(const struct slow_look *l, int node, unsigned group);
 int slow_any_pools(const struct slow *w);
-unsigned slow_pools_whole(const struct slow *w, const struct slow_job *j, unsigned instances);
 
 int slow_lane_of(const struct slow_job *j);
 const struct slow_shape *slow_shape_of(const struct slow *w, const struct slow_job *j);

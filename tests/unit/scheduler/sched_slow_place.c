@@ -94,7 +94,8 @@ struct ask { /* a job, or only its wishes, at a time */
 	int spares, near_switch, near_rack; /* spares, and then these, are better; 0 none */
 	struct slow_look look;
 	int pools; /* they count */
-	int only;  /* 0 all nodes; 1 healthy ones on which own parts suffice; 2 where no other pool gives way */
+	int only;  /* 0 all nodes; healthy ones: 1 with an own part, 2 where no pool gives way, 3 with one of the
+	           first pool */
 	int empty; /* as if the nodes were */
 };
 
@@ -124,14 +125,16 @@ static int booked(const struct ask *a, int node)
 static int warm_enough(const struct ask *a, int node, unsigned group)
 {
 	const struct slow_node *n = &a->w->nodes[node];
-	uint64_t idle;
+	uint64_t order;
+	int warmth;
 
 	if (a->sh->pool && !a->empty && !slow_pool_suffices(&a->look, node, group))
 		return 0;
 	if (!a->only)
 		return 1;
-	return (!n->doubt || (a->spares && n->spare)) &&
-	       slow_warmth(&a->look, &a->room[node], node, group, &idle) <= (a->only == 1 ? 1 : 3);
+	warmth = slow_warmth(&a->look, &a->room[node], node, group, &order);
+	return (!n->doubt || (a->spares && n->spare)) && warmth <= (a->only == 2 ? 2 : 1) &&
+	       (a->only != 3 || order == 0);
 }
 
 static int suits(const struct ask *a, int node, unsigned group)
@@ -371,13 +374,15 @@ static int place_types(struct ask *a, int *place)
 	return found;
 }
 
-/* On warm nodes, on those where no other pool gives way, on all. */
+/* On nodes of one pool, on warm ones, on those where no pool gives way, on all. */
 static int place_looks(struct ask *a, int *place)
 {
-	static const int looks[] = {1, 2, 0};
-	int found = 0;
+	static const int looks[] = {3, 1, 2, 0};
+	int found = 0, one;
 
-	for (int i = a->spares ? 1 : 0; i < 3 && !found; i++) {
+	a->look.need = a->sh->instances;
+	one = slow_pools_turns(&a->look);
+	for (int i = a->spares ? 2 : one ? 0 : 1; i < 4 && !found; i++) {
 		a->only = looks[i];
 		found = place_types(a, place);
 	}
@@ -395,9 +400,11 @@ static int place_pools(struct ask *a, int *place)
 		unsigned was = a->look.open;
 
 		found = place_looks(a, place);
-		a->look.open &= slow_pools_open(a->w, a->look.job, place);
-		if (!found || a->look.open == was)
-			return found;
+		if (!found)
+			return 0;
+		a->look.open = slow_pools_open(a->w, a->look.job, place, a->look.open);
+		if (a->look.open == was)
+			return 1;
 	}
 	a->look.open = 0;
 	return place_looks(a, place);
@@ -461,6 +468,8 @@ static int place_rest(const struct slow *w, const struct slow_job *j, int *place
 			a.room[n].open = 0; /* it is nowhere */
 	a.pools = slow_any_pools(w);
 	a.only = a.pools ? 2 : 0;
+	a.look.need = sh->instances - j->n_holds;
+	(void)slow_pools_turns(&a.look);
 	found = place_on(&a, place);
 	a.only = 0;
 	found = found || place_on(&a, place);

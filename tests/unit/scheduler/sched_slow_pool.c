@@ -45,20 +45,7 @@ static int pools_on(const struct slow *w, int node, int out[SLOW_POOLS])
 	return n;
 }
 
-/* ---- how warm a node is -------------------------------------------------------------------------- */
-
-/* 0 own with its environment, 1 own, 2 another's. */
-static int kind_of(const struct slow_look *l, int pool)
-{
-	const struct slow_pool *p = &l->w->pools[pool];
-	int own = p->owner == slow_owner(l->job);
-
-	if (l->sh->pool)
-		return own && pool == l->sh->pool - 1 && (!p->exclusive || p->n_parts == l->sh->instances) ? 0 : 2;
-	if (!own || (p->exclusive && !(l->open & 1u << pool)))
-		return 2;
-	return p->warm && p->warm == l->job->warm ? 0 : 1;
-}
+/* ---- which part it uses --------------------------------------------------------------------------- */
 
 static void add(struct slow_room *to, const struct slow_part *p, int sign)
 {
@@ -75,51 +62,145 @@ static int enough(const struct slow_look *l, const struct slow_room *have, unsig
 	       have->memory >= (int)l->sh->memory;
 }
 
+/* An instance of the group uses the part: 0 own with its environment, 1 own; 2 no. */
+static int kind_of(const struct slow_look *l, int pool, const struct slow_part *part, unsigned group)
+{
+	const struct slow_pool *p = &l->w->pools[pool];
+	const struct sched_group *g = &l->sh->g[group];
+	int own = p->owner == slow_owner(l->job), fills;
+	struct slow_room has = {0};
+
+	add(&has, part, 1);
+	if (!own || !enough(l, &has, group))
+		return 2;
+	if (l->sh->pool)
+		return pool == l->sh->pool - 1 && (!p->exclusive || p->n_parts == l->sh->instances) ? 0 : 2;
+	if (p->exclusive && !(l->open & 1u << pool))
+		return 2;
+	if (p->warm && p->warm == l->job->warm)
+		return 0;
+	fills = has.gpus ? has.gpus == (int)g->gpus : has.slots == (int)(g->ranks * g->cpus_per_rank);
+	return fills || l->job->keeps ? 1 : 2;
+}
+
+/* How many of its parts suit some instance, on healthy nodes. */
+static unsigned suiting(const struct slow_look *l, int pool)
+{
+	const struct slow_pool *p = &l->w->pools[pool];
+	unsigned n = 0;
+
+	for (unsigned k = 0; k < p->n_parts; k++) {
+		const struct slow_node *at = &l->w->nodes[p->parts[k].node];
+		int kind = 2;
+
+		for (unsigned g = 0; g < l->sh->n_groups; g++)
+			kind = kind_of(l, pool, &p->parts[k], g) < kind ? kind_of(l, pool, &p->parts[k], g) : kind;
+		n += at->known && at->usable && !at->spare && !at->doubt && kind < 2;
+	}
+	return n;
+}
+
+static unsigned sum_of(const struct slow_pool *p, int slots)
+{
+	unsigned n = 0;
+
+	for (unsigned k = 0; k < p->n_parts; k++)
+		n += slow_bits(slots ? p->parts[k].slot_mask : p->parts[k].gpu_mask);
+	return n;
+}
+
+/* Is the turn of a before that of b? */
+static int before(const struct slow_look *l, int a, int b)
+{
+	const struct slow_pool *p = &l->w->pools[a], *q = &l->w->pools[b];
+	unsigned p_suits = suiting(l, a), q_suits = suiting(l, b);
+	int p_same = p_suits && p->warm && p->warm == l->job->warm,
+	    q_same = q_suits && q->warm && q->warm == l->job->warm, p_enough = p_suits >= l->need,
+	    q_enough = q_suits >= l->need;
+
+	if (p_same != q_same)
+		return p_same;
+	if (p_enough != q_enough)
+		return p_enough;
+	if (!p_enough && p_suits != q_suits)
+		return p_suits > q_suits;
+	for (int what = 0; p_enough && what < 3; what++) {
+		unsigned x = what ? sum_of(p, what == 2) : p->n_parts, y = what ? sum_of(q, what == 2) : q->n_parts;
+
+		if (x != y)
+			return x < y;
+	}
+	return p->idle_s != q->idle_s ? p->idle_s < q->idle_s : a < b;
+}
+
+int slow_pools_turns(struct slow_look *l)
+{
+	int own = 0, first = -1;
+
+	for (int a = 0; a < SLOW_POOLS; a++) {
+		int has = l->w->pools[a].n_parts && l->w->pools[a].owner == slow_owner(l->job);
+
+		l->turn[a] = 0;
+		own += has;
+		for (int b = 0; b < SLOW_POOLS && has; b++)
+			l->turn[a] += b != a && l->w->pools[b].n_parts && l->w->pools[b].owner == slow_owner(l->job) &&
+			              before(l, b, a);
+		if (has && !l->turn[a])
+			first = a;
+	}
+	return own > 1 && suiting(l, first) >= l->need;
+}
+
+/* The pool whose part an instance uses there; -1 none. */
+static int used_pool(const struct slow_look *l, int node, unsigned group, int *kind)
+{
+	int on[SLOW_POOLS], n = pools_on(l->w, node, on), best = -1;
+
+	*kind = 2;
+	for (int i = 0; i < n; i++) {
+		int of = kind_of(l, on[i], part_on(l->w, on[i], node), group);
+
+		if (of == 2 || of > *kind || (of == *kind && l->turn[best] < l->turn[on[i]]))
+			continue;
+		*kind = of;
+		best = on[i];
+	}
+	return best;
+}
+
+/* ---- how warm a node is -------------------------------------------------------------------------- */
+
 int slow_warmth(const struct slow_look *l, const struct slow_room *r, int node, unsigned group,
-                uint64_t *idle)
+                uint64_t *order)
 {
 	struct slow_room have = {0}, cold = *r;
-	int on[SLOW_POOLS], n = pools_on(l->w, node, on), own = 0, warmth = -1;
+	int on[SLOW_POOLS], n = pools_on(l->w, node, on), kind, uses = used_pool(l, node, group, &kind),
+	                    gives = 0;
 
-	*idle = 0;
 	for (int i = 0; i < n; i++)
 		add(&cold, part_on(l->w, on[i], node), -1);
-	for (int kind = 0; kind < 2; kind++)
-		for (int i = 0; i < n && warmth < 0; i++) {
-			if (kind_of(l, on[i]) != kind)
-				continue;
-			own = 1;
-			add(&have, part_on(l->w, on[i], node), 1);
-			warmth = enough(l, &have, group) ? kind : -1;
-		}
-	have.gpus += cold.gpus;
-	have.slots += cold.slots;
-	have.memory += cold.memory > 0 ? cold.memory : 0;
-	if (warmth < 0 && enough(l, &have, group))
-		warmth = own ? 2 : 3;
+	if (cold.memory < 0)
+		cold.memory = 0;
+	if (uses < 0)
+		have = cold;
+	else
+		add(&have, part_on(l->w, uses, node), 1);
+	*order = uses < 0 ? 0 : (uint64_t)l->turn[uses];
 	for (int i = 0; i < n; i++) {
-		if (kind_of(l, on[i]) != 2)
-			continue;
-		if (warmth >= 0 && warmth < 4 && !l->sh->exclusive && !l->w->pools[on[i]].exclusive)
-			continue;
-		if (warmth == 4 && !l->sh->exclusive && enough(l, &have, group))
+		if (on[i] == uses || (!l->sh->exclusive && !l->w->pools[on[i]].exclusive && enough(l, &have, group)))
 			continue;
 		add(&have, part_on(l->w, on[i], node), 1);
-		warmth = 4;
-		*idle = l->w->pools[on[i]].idle_s;
+		*order = l->w->pools[on[i]].idle_s;
+		gives = 1;
 	}
-	return warmth;
+	return gives ? 3 : kind;
 }
 
 int slow_pool_suffices(const struct slow_look *l, int node, unsigned group)
 {
 	const struct slow_part *p = part_on(l->w, l->sh->pool - 1, node);
-	struct slow_room have = {0};
 
-	if (!p || kind_of(l, l->sh->pool - 1) != 0)
-		return 0;
-	add(&have, p, 1);
-	return enough(l, &have, group);
+	return p && kind_of(l, l->sh->pool - 1, p, group) == 0;
 }
 
 unsigned slow_pools_whole(const struct slow *w, const struct slow_job *j, unsigned instances)
@@ -134,56 +215,47 @@ unsigned slow_pools_whole(const struct slow *w, const struct slow_job *j, unsign
 }
 
 /* Those too of which it uses nothing. */
-unsigned slow_pools_open(const struct slow *w, const struct slow_job *j, const int place[SLOW_NODES])
+unsigned slow_pools_open(const struct slow *w, const struct slow_job *j, const int place[SLOW_NODES],
+                         unsigned of)
 {
+	const struct slow_look l = {.w = w, .job = j, .sh = slow_shape_of(w, j), .open = of};
 	unsigned open = 0;
 
 	for (int i = 0; i < SLOW_POOLS; i++) {
 		unsigned used = 0;
 
-		for (unsigned k = 0; k < w->pools[i].n_parts; k++)
-			used += w->nodes[w->pools[i].parts[k].node].known && place[w->pools[i].parts[k].node] >= 0;
-		if (w->pools[i].exclusive && w->pools[i].n_parts && w->pools[i].owner == slow_owner(j) &&
-		    (!used || used == w->pools[i].n_parts))
+		for (unsigned k = 0; k < w->pools[i].n_parts; k++) {
+			int node = w->pools[i].parts[k].node;
+
+			used += w->nodes[node].known && place[node] >= 0 &&
+			        kind_of(&l, i, &w->pools[i].parts[k], (unsigned)place[node]) < 2;
+		}
+		if (of & 1u << i && (!used || used == w->pools[i].n_parts))
 			open |= 1u << i;
 	}
 	return open;
 }
 
 /* From each source in turn all that is there, until it is enough. */
-int slow_hold_is_right(const struct slow *w, const struct slow_job *j, const struct slow_hold *h,
-                       unsigned open)
+int slow_hold_is_right(const struct slow_look *l, const struct slow_hold *h)
 {
-	const struct slow_look l = {w, j, slow_shape_of(w, j), open};
 	unsigned gpus = slow_bits(h->gpu_mask), slots = slow_bits(h->slot_mask), of_gpus = h->gpu_mask,
 	         of_slots = h->slot_mask;
-	int on[SLOW_POOLS], n = pools_on(w, h->node, on);
+	int on[SLOW_POOLS], n = pools_on(l->w, h->node, on), kind, uses = used_pool(l, h->node, h->group, &kind);
 
+	if (uses >= 0)
+		return !(h->gpu_mask & ~part_on(l->w, uses, h->node)->gpu_mask) &&
+		       !(h->slot_mask & ~part_on(l->w, uses, h->node)->slot_mask);
 	for (int i = 0; i < n; i++) {
-		of_gpus &= ~part_on(w, on[i], h->node)->gpu_mask;
-		of_slots &= ~part_on(w, on[i], h->node)->slot_mask;
+		of_gpus &= ~part_on(l->w, on[i], h->node)->gpu_mask;
+		of_slots &= ~part_on(l->w, on[i], h->node)->slot_mask;
 	}
-	for (int kind = 0; kind < 2; kind++)
-		for (int i = 0; i < n; i++) {
-			const struct slow_part *p = part_on(w, on[i], h->node);
-			unsigned g = slow_bits(p->gpu_mask & h->gpu_mask), c = slow_bits(p->slot_mask & h->slot_mask);
-
-			if (kind_of(&l, on[i]) != kind)
-				continue;
-			if (g != (gpus < slow_bits(p->gpu_mask) ? gpus : slow_bits(p->gpu_mask)) ||
-			    c != (slots < slow_bits(p->slot_mask) ? slots : slow_bits(p->slot_mask)))
-				return 0;
-			gpus -= g;
-			slots -= c;
-		}
 	gpus -= slow_bits(of_gpus);
 	slots -= slow_bits(of_slots);
 	for (int i = 0; i < n; i++) {
-		const struct slow_part *p = part_on(w, on[i], h->node);
+		const struct slow_part *p = part_on(l->w, on[i], h->node);
 		unsigned g = slow_bits(p->gpu_mask & h->gpu_mask), c = slow_bits(p->slot_mask & h->slot_mask);
 
-		if (kind_of(&l, on[i]) != 2)
-			continue;
 		if (g != (gpus < slow_bits(p->gpu_mask) ? gpus : slow_bits(p->gpu_mask)) ||
 		    c != (slots < slow_bits(p->slot_mask) ? slots : slow_bits(p->slot_mask)))
 			return 0;
@@ -263,25 +335,19 @@ static unsigned holder_of(const struct slow *w, int node, unsigned gpus, unsigne
 	return 0;
 }
 
-int slow_pools_give_way(struct slow *w, unsigned id, const struct slow_hold *h, unsigned open)
+int slow_pools_give_way(struct slow *w, const struct slow_look *l, unsigned id, const struct slow_hold *h)
 {
-	const struct slow_job *j = &w->jobs[id];
-	int on[SLOW_POOLS], n = pools_on(w, h->node, on), uses = -1, same = 0, exclusive;
+	int on[SLOW_POOLS], n = pools_on(w, h->node, on), kind, pool = used_pool(l, h->node, h->group, &kind),
+	                    uses = -1;
 
-	exclusive = slow_shape_of(w, j)->exclusive;
 	for (int i = 0; i < n; i++) {
-		const struct slow_pool *p = &w->pools[on[i]];
 		const struct slow_part *part = part_on(w, on[i], h->node);
-		int own = p->owner == slow_owner(j) && (!p->exclusive || open & 1u << on[i]);
 
-		if (!(part->gpu_mask & h->gpu_mask) && !(part->slot_mask & h->slot_mask) && !exclusive &&
-		    !p->exclusive)
+		if (!(part->gpu_mask & h->gpu_mask) && !(part->slot_mask & h->slot_mask) && !l->sh->exclusive &&
+		    !w->pools[on[i]].exclusive)
 			continue;
-		if (own && (uses < 0 || (!same && p->warm && p->warm == j->warm))) {
-			uses = on[i];
-			same = p->warm && p->warm == j->warm;
-		}
-		gives_way(w, on[i], h->node, id, own);
+		uses = on[i] == pool ? pool : uses;
+		gives_way(w, on[i], h->node, id, on[i] == pool);
 	}
 	while (!has_memory(w, h->node)) {
 		pools_on(w, h->node, on);

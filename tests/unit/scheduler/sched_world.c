@@ -92,6 +92,7 @@ int world_send(struct world *o, unsigned id, const uint64_t *drop, uint32_t n_dr
 	                        .max_wait_s = j->max_wait_s,
 	                        .warm = world_warm(j->warm),
 	                        .pool = sh->pool ? (uint64_t)(SLOW_POOL_ID + sh->pool - 1) : 0,
+	                        .keeps = j->keeps,
 	                        .firm = j->firm,
 	                        .first = j->first,
 	                        .after = after,

@@ -100,8 +100,10 @@ static int by_node(const void *a, const void *b)
 void world_pools_take(struct world *o, const struct sched_decision *d, unsigned first, const int *place)
 {
 	struct slow_job *j = &o->w.jobs[d->job];
-	unsigned open = slow_pools_open(&o->w, j, place);
+	struct slow_look l = {.w = &o->w, .job = j, .sh = &o->w.shapes[j->shape], .need = j->n_holds - first};
 
+	l.open = slow_pools_open(&o->w, j, place, slow_pools_whole(&o->w, j, l.sh->instances));
+	(void)slow_pools_turns(&l);
 	if (j->state == SLOW_REPLACES)
 		qsort(j->holds + first, j->n_holds - first, sizeof(j->holds[0]), by_node);
 	for (unsigned k = first; k < j->n_holds; k++) {
@@ -111,9 +113,9 @@ void world_pools_take(struct world *o, const struct sched_decision *d, unsigned 
 
 		while (i + 1 < d->n && d->places[i].node != (uint64_t)h->node + 1)
 			i++;
-		if (!slow_hold_is_right(&o->w, j, h, open))
+		if (!slow_hold_is_right(&l, h))
 			world_wrong(o, "other GPUs or slots than by the rules for pools");
-		uses = slow_pools_give_way(&o->w, (unsigned)d->job, h, open);
+		uses = slow_pools_give_way(&o->w, &l, (unsigned)d->job, h);
 		if (d->places[i].pool != (uses < 0 ? 0 : (uint64_t)(SLOW_POOL_ID + uses)))
 			world_wrong(o, "it uses another pool");
 		o->warm += uses >= 0;

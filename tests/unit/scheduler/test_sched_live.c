@@ -128,6 +128,7 @@ static void add_job(struct world *o)
 	j->shape = (int)rnd(SLOW_SHAPES);
 	j->account = 4 + (int)rnd(SLOW_ACCOUNTS - 4);
 	j->warm = o->pools ? (int)rnd(3) : 0;
+	j->keeps = o->pools && rnd(2);
 	for (int i = 0; i < 2 && !rnd(5) && id > 1; i++)
 		j->after[i] = (struct slow_dep){.on = id - rnd(id < 12 ? id : 12), .kind = (enum sched_after)rnd(3)};
 	enter(o, id);

@@ -92,8 +92,30 @@ static void test_reference(void)
 	world_end_well(w);
 }
 
+/* A short job gains nothing from a pool of another environment, and a large one does not fit into it. */
+static void test_avoided(void)
+{
+	struct world *w = world_create(203);
+	uint64_t id;
+
+	world_agent_up(w, "a", 2, 4);
+	world_agent_up(w, "b", 2, 4);
+	run_on(w, "a", submit(w, 600));
+	id = world_submit(w, "{\"command\": [\"/bin/true\"], \"launcher\": \"direct\", \"inputs\": {\"d\": "
+	                     "{\"uri\": \"file:///d\"}}, \"limits\": {\"max_runtime_s\": 600}}");
+	is_str(of_attempt(w, id, "id"), "", "a small job of another environment uses no pool");
+	run_on(w, placed_on(w, id), id);
+	id = world_submit(w, "{\"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"resources\": "
+	                     "{\"gpus_per_instance\": 2, \"ranks_per_instance\": 1}, \"limits\": "
+	                     "{\"max_runtime_s\": 600}, \"warm_pool\": {\"keep_alive_s\": 60}}");
+	is_str(placed_on(w, id), "b", "so does a job that needs more than the pool has there");
+	is_int(n_pools(w, "available"), 1, "the pool stays");
+	world_end_well(w);
+}
+
 int main(void)
 {
+	test_avoided();
 	test_dry_run();
 	test_reference();
 	return tap_done();

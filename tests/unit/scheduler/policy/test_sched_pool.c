@@ -102,8 +102,16 @@ static const struct {
     {"and only as much of it as is needed", 3, "v", "2 3", "w", "1", 4, 2, 4, "2 3", "10:2!5 10:3!5"},
     {"of a node the cold GPUs go first", 1, "v", "1", NULL, "", 2, 1, 2, "1", ""},
     {"and then the others", 1, "v", "1", NULL, "", 2, 1, 3, "1", "10:1!5"},
-    {"own parts before cold room, though that fits better", 2, "u", "2", NULL, "", 2, 1, 1, "2/10", "10:2>5"},
-    {"own parts and cold room of one node", 2, "u", "2", NULL, "", 2, 1, 4, "2/10", "10:2>5"},
+    {"an own part that it fills before cold room, though that fits better", 2, "u", "2", NULL, "", 2, 1, 2,
+     "2/10", "10:2>5"},
+    {"a part that holds less than it needs is avoided", 2, "u", "2", NULL, "", 2, 1, 4, "1", ""},
+    {"else it gives way", 1, "u", "1", NULL, "", 2, 1, 4, "1", "10:1!5"},
+    {"so is a part without GPUs", 2, "u", "2", NULL, "", 0, 1, 1, "1", ""},
+    {"one pool that is enough before two", 3, "u", "3", "u", "1 2", 4, 2, 4, "1/11 2/11", "11:1>5 11:2>5"},
+    {"of two that are enough the smaller one", 5, "u", "1 2 3", "u", "4 5", 4, 2, 4, "4/11 5/11",
+     "11:4>5 11:5>5"},
+    {"of two that are not enough the larger one", 4, "u", "1", "u", "2 3", 4, 4, 4, "1/10 2/11 3/11 4",
+     "10:1>5 11:2>5 11:3>5"},
     {"two pools of one owner in one job", 3, "u", "2", "u", "3", 4, 2, 4, "2/10 3/11", "10:2>5 11:3>5"},
     {"a pool does not hold back others", 1, "v", "1", NULL, "", 4, 1, 4, "1", "10:1!5"},
 };
@@ -122,6 +130,80 @@ static void test_cases(void)
 		is_str(losses(s), cases[i].lost, "what is reported");
 		done(s, cases[i].what);
 	}
+}
+
+/* Checks S-164: which parts are for a job of another environment, or of the same. */
+static void test_fills(void)
+{
+	static const struct {
+		const char *what, *warm;
+		int keeps;
+		uint32_t gpus;
+		uint64_t memory;
+		const char *place;
+	} jobs[] = {{"a small job of another environment avoids the pool", "f", 0, 1, 0, "1"},
+	            {"one that will leave a pool uses it", "f", 1, 1, 0, "2/10"},
+	            {"one that fills it does, too", "f", 0, 2, 0, "2/10"},
+	            {"a small job of the same environment uses it", "e", 0, 1, 0, "2/10"},
+	            {"a job that needs more memory than the part holds does not", "e", 1, 2, 1, "1"}};
+
+	for (size_t i = 0; i < sizeof(jobs) / sizeof(jobs[0]); i++) {
+		struct sched *s = cluster(2, 4);
+		struct sched_job j = kit_gang(5, 1, jobs[i].gpus);
+
+		for (uint64_t n = 1; n <= 2; n++)
+			sched_node_set(s, &(struct sched_node){
+			                      .id = n,
+			                      .name = n == 1 ? "n1" : "n2",
+			                      .slots = 64,
+			                      .memory_bytes = 10,
+			                      .gpus = (struct sched_gpu[]){{.model = "g"}, {.model = "g", .index = 1}},
+			                      .n_gpus = 2,
+			                      .usable = 1});
+		set_pool(s, (struct sched_pool){.id = 10, .owner = "u", .warm = "e"}, "2", 2);
+		j.owner = "u";
+		j.warm = jobs[i].warm;
+		j.keeps = jobs[i].keeps;
+		j.memory_bytes = jobs[i].memory;
+		sched_job_add(s, &j);
+		is_str(starts(s), jobs[i].place, jobs[i].what);
+		done(s, jobs[i].what);
+	}
+}
+
+static void keeping_job(struct sched *s, uint64_t id, uint32_t instances, uint32_t gpus, enum sched_span span)
+{
+	struct sched_job j = kit_gang(id, instances, gpus);
+
+	j.owner = "u";
+	j.queue = "q";
+	j.keeps = 1;
+	j.span = span;
+	sched_job_add(s, &j);
+}
+
+/* Checks S-173: what is left over of a pool, and one pool before one switch. */
+static void test_turns(void)
+{
+	static const char *const on[] = {"a", "b", "a"};
+	struct sched *s = cluster(3, 4);
+
+	simple_pool(s, 10, "u", "2", 4);
+	simple_pool(s, 11, "u", "3", 2);
+	keeping_job(s, 5, 1, 1, SCHED_SPAN_ANY);
+	is_str(starts(s), "3/11", "of two pools the one of which less is left over");
+	done(s, "left over");
+
+	s = sched_create();
+	sched_policy_set(s, &(struct sched_policy){.backfill = SCHED_RESERVE});
+	for (uint64_t i = 1; i <= 3; i++)
+		kit_node(s, i, 4, on[i - 1], 0, 0);
+	simple_pool(s, 10, "u", "3", 4);
+	simple_pool(s, 11, "u", "1 2", 4);
+	keeping_job(s, 5, 2, 4, SCHED_SPAN_PREFER);
+	is_str(starts(s), "1/11 2/11", "one pool on two switches before two pools on one");
+	is_int(sched_pool_parts(s, 10), 1, "the other pool stays whole");
+	done(s, "one pool");
 }
 
 /* ---- single rules ---------------------------------------------------------------------------------- */
@@ -401,6 +483,8 @@ static void test_reserved_place(void)
 int main(void)
 {
 	test_cases();
+	test_fills();
+	test_turns();
 	test_environment();
 	test_exclusive();
 	test_span();

@@ -94,6 +94,7 @@ static void some_job(struct sched *s)
 	                      .avoid = rnd(6) ? NULL : avoid,
 	                      .warm = rnd(2) ? "a b,c" : NULL,
 	                      .pool = rnd(9) ? 0 : 2000 + rnd(4),
+	                      .keeps = rnd(2) == 0,
 	                      .span = (enum sched_span)rnd(SCHED_SPAN_RACK + 1),
 	                      .after = &dep,
 	                      .n_after = !rnd(5)};
