@@ -246,6 +246,11 @@ static void check_gang(struct spec_parse *p)
 		spec_problem(p, "resources.gpu_model", "the job asks for no GPUs; set gpus_per_instance");
 	if (!gpus && s->gpu_memory_bytes)
 		spec_problem(p, "resources.gpu_memory", "the job asks for no GPUs; set gpus_per_instance");
+	if (s->cuda_context && !gpus)
+		spec_problem(p, "warm_pool.cuda_context", "the job asks for no GPUs; set gpus_per_instance");
+	if (s->cuda_context && !s->preload.n && !has_problem(p, "warm_pool.preload"))
+		spec_problem(p, "warm_pool.cuda_context",
+		             "only an interpreter with modules makes one; name them in warm_pool.preload");
 	if (s->span_hard && !s->span)
 		spec_problem(p, "resources.placement.hard", "needs a span (node, switch or rack)");
 	/* One node is within any span. */
@@ -456,6 +461,7 @@ static void spec_fini(struct job_spec *s)
 	strv_fini(&s->instance_types);
 	strv_fini(&s->requires);
 	strv_fini(&s->mpi_options);
+	strv_fini(&s->preload);
 	sweep_fini(&s->sweep);
 	void *owned[] = {s->tags,           s->env,        s->hps,          s->groups,       s->inputs,
 	                 s->metrics,        s->name,       s->experiment,   s->notes,        s->queue,

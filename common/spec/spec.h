@@ -124,6 +124,8 @@ struct job_spec {
 	uint64_t max_wait_s;    /* in the queue; 0 none */
 	double max_cost_usd;    /* of all attempts; 0 none */
 	int64_t keep_alive_s;   /* "warm_pool.keep_alive_s": of the pool that the job leaves; 0 none */
+	struct strv preload;    /* "warm_pool.preload": Python modules imported ahead; empty none */
+	int cuda_context;       /* "warm_pool.cuda_context": with them, a context on the rank's GPU */
 	uint64_t grace_s;       /* "limits.grace_s": TERM to KILL at stop, default 30 */
 	struct spec_retry retry;
 	struct spec_watch watch;

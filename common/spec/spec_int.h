@@ -87,6 +87,8 @@ void spec_v_relpath(struct spec_parse *p, const struct spec_rule *r, const char 
                     void *out);
 void spec_v_hps(struct spec_parse *p, const struct spec_rule *r, const char *where, const cJSON *v,
                 void *out);
+void spec_v_preload(struct spec_parse *p, const struct spec_rule *r, const char *where, const cJSON *v,
+                    void *out);
 void spec_v_env(struct spec_parse *p, const struct spec_rule *r, const char *where, const cJSON *v,
                 void *out);
 void spec_v_u32(struct spec_parse *p, const struct spec_rule *r, const char *where, const cJSON *v,

@@ -7,6 +7,7 @@
  * names. A reserved key (built 0) is accepted when its value is null, empty or its default, and refused
  * otherwise.
  */
+#include "common/spec/preload.h"
 #include "common/spec/spec_int.h"
 #include "common/spec/spec_rules.h"
 
@@ -135,7 +136,8 @@
 	K("limits.max_cost_usd", "number", "null", 1, spec_v_money, P(s.max_cost_usd), 0, 1000000000, "money to spend on all attempts at most, then the job ends; null: no limit") \
 	K("warm_pool", "object", "{}", 1, spec_v_object, 0, 0, 0, "nodes that stay warm after the job for the next job of its owner (docs/spec/15-pools.md)") \
 	K("warm_pool.keep_alive_s", "integer", "0", 1, spec_v_i64, P(s.keep_alive_s), 0, 366LL * 86400, "seconds that they stay warm without a job; 0: not at all") \
-	K("warm_pool.preload", "list of strings", "[]", 0, spec_v_reserved, 0, 0, 0, "Python modules imported ahead") \
+	K("warm_pool.preload", "list of strings", "[]", 1, spec_v_preload, P(s.preload), 0, PRELOAD_MAX, "Python modules that a waiting interpreter imports ahead of the next job") \
+	K("warm_pool.cuda_context", "boolean", "false", 1, spec_v_bool, P(s.cuda_context), 0, 0, "that interpreter also makes a CUDA context on the rank's GPU") \
 	K("priority", "integer", "0", 1, spec_v_i64, P(s.priority), -1000, 1000, "higher starts first") \
 	K("queue", "string", "\"default\"", 1, spec_v_queue, P(s.queue), 1, SPEC_MAX_QUEUE, "queue that the job waits in (jobctl queue ls); a/b is below a") \
 	K("preemptible", "boolean", "true", 1, spec_v_bool, P(s.preemptible), 0, 0, "false: never stopped for a higher priority, and for a quota only what its queue holds beyond its own; nothing is stopped for others yet") \

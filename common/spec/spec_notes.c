@@ -6,6 +6,7 @@
 
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"
+#include "common/spec/preload.h"
 #include "common/spec/spec.h"
 
 /* "loss, step" */
@@ -127,8 +128,36 @@ static void note_rules(const struct job_spec *s, struct strv *notes)
 	}
 }
 
+/* Says why no interpreter waits for jobs like this one. */
+static void note_preload(const struct job_spec *s, struct strv *notes)
+{
+	struct err e;
+
+	if (!s->preload.n)
+		return;
+	if (s->launcher == LAUNCHER_TORCHRUN) {
+		strv_add(notes,
+		         "warm_pool.preload: it is ignored, because torchrun starts interpreters of its own; use "
+		         "the launcher mpirun or direct");
+		return;
+	}
+	for (size_t i = 0; i < s->n_groups; i++) {
+		struct preload_command c;
+		const struct strv *argv = s->groups[i].command.n ? &s->groups[i].command : &s->command;
+
+		if (preload_split(argv, &c, &e) == 0)
+			continue;
+		if (s->has_groups)
+			strv_addf(notes, "warm_pool.preload: it is ignored for the group \"%s\": %s", s->groups[i].name,
+			          e.text);
+		else
+			strv_addf(notes, "warm_pool.preload: it is ignored: %s", e.text);
+	}
+}
+
 void spec_notes(const struct job_spec *s, struct strv *notes)
 {
+	note_preload(s, notes);
 	note_search(s, notes);
 	note_watch(s, notes);
 	note_rules(s, notes);

@@ -13,6 +13,7 @@
 
 #include "common/base/json.h"
 #include "common/base/strutil.h"
+#include "common/spec/preload.h"
 
 #define ARG_MAX_BYTES (64 * 1024)        /* Linux takes 128 KiB for one argument or variable */
 #define EXACT_MAX     9007199254740992.0 /* 2^53: whole numbers up to here are exact in a double */
@@ -194,6 +195,35 @@ void spec_v_argv(struct spec_parse *p, const struct spec_rule *r, const char *wh
 	}
 	if (bytes > 8 * ARG_MAX_BYTES)
 		spec_problem(p, where, "is %zu bytes long in all; at most %d are allowed", bytes, 8 * ARG_MAX_BYTES);
+}
+
+void spec_v_preload(struct spec_parse *p, const struct spec_rule *r, const char *where, const cJSON *v,
+                    void *out)
+{
+	struct strv *modules = (struct strv *)((char *)out + r->offset);
+	const cJSON *item;
+	size_t i = 0;
+
+	if (!cJSON_IsArray(v)) {
+		spec_wrong_type(p, where, "a list of module names such as [\"torch\"]", v);
+		return;
+	}
+	if (cJSON_GetArraySize(v) > r->max) {
+		spec_problem(p, where, "has %d entries; at most %" PRId64 " are allowed", cJSON_GetArraySize(v),
+		             r->max);
+		return;
+	}
+	strv_fini(modules);
+	cJSON_ArrayForEach (item, v) {
+		char path[SPEC_WHERE_SIZE];
+		const char *s = spec_string(p, spec_where_index(path, where, i++), item, PRELOAD_NAME_MAX, 0);
+
+		if (s && !preload_is_module(s))
+			spec_problem(p, path, "\"%s\" is not the name of a Python module such as \"torch.distributed\"",
+			             s);
+		else if (s)
+			strv_add(modules, s);
+	}
 }
 
 /* Times are whole seconds here; elsewhere "1h" is one, so it is said how many seconds that is. */
