@@ -92,7 +92,7 @@ static int send_pieces(struct upload *u, struct err *e)
 		rc = json_get_arr(answer, "the answer of /blobs/missing", "missing", &missing, e);
 	for (size_t i = 0; !rc && i < u->n; i++) {
 		if (is_listed(missing, u->v[i].digest)) {
-			rc = send_blob(u, &u->v[i], e);
+			rc = u->r->only_ask ? 0 : send_blob(u, &u->v[i], e);
 			u->r->sent_bytes += strcmp(u->v[i].digest, u->tree) != 0 ? u->v[i].n : 0;
 		}
 		u->done += u->v[i].n;
@@ -187,7 +187,7 @@ int bundle_upload(struct client *c, const char *dir, char digest[HASH_HEX_SIZE],
 	}
 	digest[0] = 0;
 	u.v = xcalloc(BATCH_CHUNKS, sizeof(*u.v));
-	progress_start(&u.progress, c ? "uploading" : "reading", measure_folder(dir, &ig));
+	progress_start(&u.progress, c && !r->only_ask ? "uploading" : "reading", measure_folder(dir, &ig));
 	if (tree_scan(dir, ignore_skip, &ig, take_chunk, &u, &r->manifest, &r->manifest_n, digest, NULL,
 	              &r->left_out, e))
 		err_wrap(e, "source_dir %s", dir);

@@ -17,6 +17,7 @@ struct bundle_report {
 	char *manifest; /* the caller's */
 	size_t manifest_n;
 	uint64_t left_out;   /* links out of the tree, sockets, pipes and devices */
+	int only_ask;        /* nothing is sent: sent_bytes is what hearthd lacks */
 	uint64_t sent_bytes; /* blocks that hearthd lacked, without the manifest */
 };
 

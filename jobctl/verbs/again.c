@@ -18,10 +18,11 @@
 #include "jobctl/client/client.h"
 #include "jobctl/show/print.h"
 
-#define SHOWN_MAX  50 /* files that people see */
-#define FILE_MAX   (AGAIN_MAX * AGAIN_ENTRY_MAX)
-#define LOCK_TRIES 20
-#define LOCK_US    10000
+#define SHOWN_MAX   50 /* files that people see */
+#define OPTIONS_MAX 8  /* --set that people see */
+#define FILE_MAX    (AGAIN_MAX * AGAIN_ENTRY_MAX)
+#define LOCK_TRIES  20
+#define LOCK_US     10000
 
 /* ---- the memory --------------------------------------------------------------------------------- */
 
@@ -224,9 +225,37 @@ static int none_remembered(struct ctx *c, const struct again *a, const char *new
 	                newest ? newest : "", newest ? ")" : "");
 }
 
+static int is_given(const struct ctx *c, const char *set)
+{
+	size_t n = strcspn(set, "=");
+	const char *now;
+	for (size_t i = 0; (now = args_nth(&c->args, "set", i)); i++) {
+		if (strcspn(now, "=") == n && strncmp(now, set, n) == 0)
+			return 1;
+	}
+	return 0;
+}
+
+/* Drops what the user gives now with another value. */
+static void drop_given(const struct ctx *c, struct again *a)
+{
+	struct strv left = {0};
+	for (size_t i = 0; i < a->set.n; i++) {
+		if (!is_given(c, a->set.v[i]))
+			strv_add(&left, a->set.v[i]);
+	}
+	strv_fini(&a->set);
+	a->set = left;
+	if (args_has(&c->args, "name")) {
+		free(a->name);
+		a->name = NULL;
+	}
+}
+
 /* Adds the options of the last submit. The arguments then point into a. */
 static int add_options(struct ctx *c, const struct arg_opt *opts, struct again *a)
 {
+	drop_given(c, a);
 	if (a->name && args_prepend(&c->args, opts, "name", a->name, &c->err))
 		return -1;
 	for (size_t i = a->set.n; i-- > 0;) {
@@ -249,6 +278,10 @@ static int find_last(struct ctx *c, const struct arg_opt *opts, struct again *a)
 		return -1;
 	a->report = cJSON_CreateObject();
 	json_add_str(a->report, "file", a->file);
+	json_add_str(a->report, "name", a->name);
+	cJSON *set = cJSON_AddArrayToObject(a->report, "set");
+	for (size_t i = 0; i < a->set.n; i++)
+		cJSON_AddItemToArray(set, cJSON_CreateString(a->set.v[i]));
 	if (a->job)
 		json_add_u64(a->report, "job", a->job);
 	else
@@ -289,14 +322,6 @@ int again_begin(struct ctx *c, const struct arg_opt *opts, struct again *a)
 	return 0;
 }
 
-/* Notes the pool that the last job left, if it waits. The scheduler prefers the warm nodes of the owner. */
-static void note_pool(struct again *a, const cJSON *job)
-{
-	const cJSON *w = jget(job, "warm_pool");
-	if (cJSON_IsNumber(jget(w, "pool")) && has_text(w, "status", "available"))
-		cJSON_AddItemToObject(a->report, "pool", cJSON_Duplicate(jget(w, "pool"), 1));
-}
-
 void again_look(struct ctx *c, struct again *a)
 {
 	struct err e;
@@ -305,8 +330,6 @@ void again_look(struct ctx *c, struct again *a)
 	if (a->report && a->job && !client_call(c->client, "GET", path, NULL, &job, &e)) {
 		/* Another cluster at the same address has another job of that number. */
 		a->same = a->source ? has_text(job, "bundle", a->source) : !jtext(job, "bundle");
-		if (a->same)
-			note_pool(a, job);
 	}
 	cJSON_Delete(job);
 	free(path);
@@ -328,8 +351,58 @@ int again_list_changes(struct ctx *c, struct again *a, const struct bundle_repor
 {
 	if (!a->report || !r->manifest)
 		return 0;
-	json_add_u64(a->report, "sent_bytes", r->sent_bytes);
+	json_add_u64(a->report, "sent_bytes", r->only_ask ? 0 : r->sent_bytes);
+	if (r->only_ask)
+		json_add_u64(a->report, "would_send_bytes", r->sent_bytes);
 	return a->changed ? changed_list(a->changed, r->manifest, r->manifest_n, a->report, &c->err) : 0;
+}
+
+/* ---- the pool of the new job -------------------------------------------------------------------- */
+
+static char *use_text(uint64_t job, const cJSON *pool)
+{
+	const char *field = jtext(jget(pool, "missed"), "field");
+	char *level = print_safe(print_member(pool, "level")), *why = print_safe(field ? field : "");
+	char *text = xasprintf("Job %" PRIu64 " uses warm pool %s (level %s%s%s%s)", job,
+	                       print_member(pool, "id"), level, field ? ": " : "", why, field ? " differs" : "");
+	free(level);
+	free(why);
+	return text;
+}
+
+/* job: the new one as hearthd shows it. Returns the pool of its attempt; NULL none. */
+static const cJSON *pool_of_job(struct again *a, uint64_t id, const cJSON *job)
+{
+	const cJSON *list = jget(job, "attempts"),
+	            *pool = jget(cJSON_GetArrayItem(list, cJSON_GetArraySize(list) - 1), "pool");
+	if (cJSON_IsObject(pool))
+		a->pool_text = use_text(id, pool);
+	else if (cJSON_GetArraySize(list))
+		a->pool_text = xasprintf("No warm pool matches: job %" PRIu64 " starts on cold nodes", id);
+	else
+		a->pool_text = xasprintf("Job %" PRIu64 " has no nodes yet; to see why: jobctl why %" PRIu64, id, id);
+	return cJSON_IsObject(pool) ? pool : NULL;
+}
+
+/* hearthd decides in the turn of the submit, so the new job has its nodes if there are any. */
+void again_note_pool(struct ctx *c, struct again *a, const cJSON *answer, int dry)
+{
+	uint64_t id = json_whole(answer, "id", 0);
+	const cJSON *pool = dry ? jget(answer, "pool") : NULL;
+	cJSON *job = NULL;
+	struct err e;
+	char *path = xasprintf("/jobs/%" PRIu64, id);
+	if (a->report && !dry && id && !jget(answer, "members") &&
+	    !client_call(c->client, "GET", path, NULL, &job, &e))
+		pool = pool_of_job(a, id, job);
+	if (a->report && dry && !cJSON_IsObject(pool))
+		a->pool_text = xstrdup("No warm pool matches");
+	if (a->report)
+		cJSON_AddItemToObject(a->report, "pool",
+		                      cJSON_IsObject(pool) ? cJSON_Duplicate(jget(pool, "id"), 1)
+		                                           : cJSON_CreateNull());
+	cJSON_Delete(job);
+	free(path);
 }
 
 /* ---- what people see ---------------------------------------------------------------------------- */
@@ -357,17 +430,49 @@ static void print_sum(const struct again *a)
 {
 	uint64_t files = json_whole(a->report, "files", 0), unsure = json_whole(a->report, "not_compared", 0);
 	int n = cJSON_GetArraySize(jget(a->report, "changed"));
+	const cJSON *would = jget(a->report, "would_send_bytes");
+	uint64_t bytes = json_whole(a->report, would ? "would_send_bytes" : "sent_bytes", 0);
 	char all[24], sent[24];
 	if (n)
 		fprintf(stderr, "%d of %" PRIu64 " files differ%s from job %" PRIu64, n, files, n == 1 ? "s" : "",
 		        a->job);
 	else
 		fprintf(stderr, "No file of the source differs from that of job %" PRIu64, a->job);
-	fprintf(stderr, "; sent %s of %s\n", str_size(json_whole(a->report, "sent_bytes", 0), sent, sizeof(sent)),
-	        str_size(json_whole(a->report, "bytes", 0), all, sizeof(all)));
+	str_size(json_whole(a->report, "bytes", 0), all, sizeof(all));
+	if (bytes)
+		fprintf(stderr, "; %s %s of %s\n", would ? "it would send" : "sent",
+		        str_size(bytes, sent, sizeof(sent)), all);
+	else
+		fprintf(stderr, "; the controller has all %s\n", all);
 	if (unsure)
 		fprintf(stderr, "%" PRIu64 " more files are in blocks that differ; jobctl did not compare them\n",
 		        unsure);
+}
+
+/* A value of the environment may be a secret. */
+static void print_set(const char *set)
+{
+	size_t n = strncmp(set, "environment.", 12) == 0 ? strcspn(set, "=") : strlen(set);
+	char *part = xstrndup(set, n), *safe = print_safe(part);
+	fprintf(stderr, " --set %s%s", safe, set[n] ? "=..." : "");
+	free(safe);
+	free(part);
+}
+
+static void print_options(const struct again *a, const char *file)
+{
+	char *name = a->name ? print_safe(a->name) : NULL;
+	fprintf(stderr, "Again: %s, last submitted as job %" PRIu64, file, a->job);
+	if (a->set.n || name)
+		fputs(", with", stderr);
+	for (size_t i = 0; i < a->set.n && i < OPTIONS_MAX; i++)
+		print_set(a->set.v[i]);
+	if (a->set.n > OPTIONS_MAX)
+		fprintf(stderr, " (and %zu more)", a->set.n - OPTIONS_MAX);
+	if (name)
+		fprintf(stderr, " --name %s", name);
+	fputc('\n', stderr);
+	free(name);
 }
 
 void again_print(const struct again *a)
@@ -379,7 +484,7 @@ void again_print(const struct again *a)
 		fprintf(stderr, "Note: %s was not submitted from this machine yet, so nothing can be compared\n",
 		        file);
 	else
-		fprintf(stderr, "Again: %s, last submitted as job %" PRIu64 "\n", file, a->job);
+		print_options(a, file);
 	free(file);
 	print_changes(jget(a->report, "changed"));
 	if (jget(a->report, "changed"))
@@ -390,9 +495,8 @@ void again_print(const struct again *a)
 		fprintf(stderr,
 		        "The controller does not have the source of job %" PRIu64 ", so nothing is compared\n",
 		        a->job);
-	if (jget(a->report, "pool"))
-		fprintf(stderr, "Pool %s, which job %" PRIu64 " left, is warm\n", print_member(a->report, "pool"),
-		        a->job);
+	if (a->pool_text)
+		fprintf(stderr, "%s\n", a->pool_text);
 }
 
 void again_fini(struct again *a)
@@ -402,6 +506,7 @@ void again_fini(struct again *a)
 	free(a->file);
 	free(a->source);
 	free(a->name);
+	free(a->pool_text);
 	strv_fini(&a->set);
 	cJSON_Delete(a->report);
 	changed_destroy(a->changed);

@@ -32,7 +32,9 @@ struct again {
 	char *source;       /* digest of its source; NULL: none */
 	char *name;         /* its --name; NULL: none */
 	struct strv set;    /* its --set, in order */
-	cJSON *report;      /* of --again: {job, file, pool, files, bytes, changed, not_compared, sent_bytes} */
+	cJSON *report;      /* of --again: {job, file, set, name, pool, files, bytes, changed, not_compared,
+	                     * sent_bytes; of a dry run would_send_bytes} */
+	char *pool_text;    /* the pool that the new job uses, for people; NULL: nothing to say */
 	int same;           /* hearthd still has the last job */
 	struct changed *changed;
 };
@@ -40,11 +42,13 @@ struct again {
 /* Fills a for the submit of the arguments. opts: those of submit. With --again the arguments get the
  * remembered options, before those that were given. */
 int again_begin(struct ctx *c, const struct arg_opt *opts, struct again *a);
-/* Asks hearthd for the last job and the pool that it left. */
+/* Asks hearthd for the last job. */
 void again_look(struct ctx *c, struct again *a);
 /* Makes an upload compare its blocks with the last job's source, if hearthd still has it. */
 void again_compare(struct ctx *c, struct again *a, struct bundle_report *r);
 int again_list_changes(struct ctx *c, struct again *a, const struct bundle_report *r);
+/* Notes the pool that the new job uses, or in a dry run would use. */
+void again_note_pool(struct ctx *c, struct again *a, const cJSON *answer, int dry);
 void again_print(const struct again *a); /* on standard error */
 /* Stores the new job. A memory that cannot be written is not an error, because the job was submitted. */
 void again_remember(const struct ctx *c, struct again *a, uint64_t job, const char *source);

@@ -344,9 +344,10 @@ struct submit {
 
 static int send_folder(struct ctx *c, struct submit *s, const char *dir)
 {
-	struct bundle_report r = {0};
+	struct bundle_report r = {.only_ask = s->dry};
 	again_compare(c, &s->again, &r);
-	int rc = bundle_upload(s->dry ? NULL : c->client, dir, s->digest, &r, &c->err);
+	/* A dry run asks only if its user sees the answer. */
+	int rc = bundle_upload(s->dry && !s->again.report ? NULL : c->client, dir, s->digest, &r, &c->err);
 	if (!rc && r.left_out)
 		fprintf(stderr,
 		        "jobctl: %s: not sent: %" PRIu64 " sockets, pipes, devices or links that leave the folder\n",
@@ -378,6 +379,8 @@ static int send_job(struct ctx *c, struct submit *s)
 	int rc = ctx_get(c, "POST", "/jobs", body, &answer);
 	if (!rc && !s->dry)
 		again_remember(c, &s->again, json_whole(answer, "id", 0), s->digest);
+	if (!rc)
+		again_note_pool(c, &s->again, answer, s->dry);
 	if (!rc && s->again.report && c->json)
 		cJSON_AddItemToObject(answer, "again", cJSON_Duplicate(s->again.report, 1));
 	if (!rc && !c->json) {

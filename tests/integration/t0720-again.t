@@ -28,7 +28,9 @@ is "$(stat -c %a "$home/.local/state/hearth/submitted")" 600 "the memory of subm
 # --- which files differ -----------------------------------------------------------------------------------------
 run submit --again --dry-run
 is "$RC" 0 "again --dry-run"
-like "$ERR" "Again: $home/work/job.json, last submitted as job $first" "again names the file and the job"
+like "$ERR" "Again: $home/work/job.json, last submitted as job $first, with --set hyperparameters.lr=7 --name first\$" "again names the file, the job and the options"
+like "$ERR" "; the controller has all [0-9.]+KiB" "again without a change has nothing to send"
+like "$ERR" "No warm pool matches" "and says that no pool matches"
 like "$ERR" "No file of the source differs from that of job $first" "again without a change says so"
 echo 'part zero' >src/part0.txt # of another size
 echo 'part Z' >src/part9.txt    # of the same size, in a block with others
@@ -39,13 +41,16 @@ run submit --again --dry-run --json
 is "$(jq -c '.again | [.job, .files, [.changed[] | [.how, .path, .size]]]' <<<"$OUT")" \
 	"[$first,42,[[\"changed\",\"main.sh\",28],[\"added\",\"new.txt\",5],[\"changed\",\"part0.txt\",10],[\"removed\",\"part39.txt\",null],[\"changed\",\"part9.txt\",7]]]" \
 	"again --dry-run --json lists what differs"
-is "$(jq .again.sent_bytes <<<"$OUT")" 0 "again --dry-run sends nothing"
+is "$(jq -c '.again | [.sent_bytes, (.would_send_bytes > 0), .set, .name]' <<<"$OUT")" '[0,true,["hyperparameters.lr=7"],"first"]' "again --dry-run sends nothing, and says how much it would send"
+run submit --again --dry-run
+like "$ERR" "; it would send [0-9]+B of" "in a sentence, too"
 run submit --again --wait
 second=$OUT
 like "$second" '^[1-9][0-9]*$' "again prints the id alone on standard output"
 for line in 'changed +main.sh' 'added +new.txt +5B' 'changed +part0.txt +10B' 'removed +part39.txt' 'changed +part9.txt'; do
 	like "$ERR" "  $line" "again prints: $line"
 done
+like "$ERR" "No warm pool matches: job $second starts on cold nodes" "again says that the job starts cold"
 unlike "$ERR" 'part1.txt|large.bin' "again prints no file that is equal"
 like "$ERR" '5 of 42 files differ' "again counts them"
 is "$("$jobctl" logs "$second")" "part zero
@@ -57,6 +62,7 @@ echo 'xx' >>src/large.bin
 run submit --again --set hyperparameters.lr=8 --json
 third=$(jq .id <<<"$OUT")
 is "$(jq -c '[.again.changed[].path]' <<<"$OUT")" '["large.bin"]' "a large file that grew differs alone"
+is "$(jq -c .again.set <<<"$OUT")" '[]' "an option that is given now is not repeated"
 is "$(jq '.again.sent_bytes < 1000000' <<<"$OUT")" true "again sends the blocks that changed only"
 "$jobctl" wait "$third" --timeout 60 >/dev/null
 is "$("$jobctl" show "$third" --json | jq .hyperparameters.lr)" 8 "--set after --again wins over the remembered one"

@@ -52,7 +52,7 @@ is "$("$jobctl" submit --again --dry-run --json | jq -c '[.pool.id, .pool.level,
 run submit --again --wait
 second=$OUT
 like "$ERR" "changed  word.txt" "again prints the file that changed"
-like "$ERR" "Pool $id, which job $first left, is warm" "again names the pool"
+like "$ERR" "Job $second uses warm pool $id \\(level node: source differs\\)" "again names the pool that the job uses"
 is "$("$jobctl" logs "$second" | sort -u)" two "the second job has the edited file"
 is "$(field "$second" '.attempts[0].pool | [.id, .level, .missed.field] | @csv')" "$id,\"node\",\"source\"" "show --json has pool, level and what missed"
 rc 0 "warm: pool $id, level node; source differs \\(pool: [0-9a-f]{12}, job: [0-9a-f]{12}\\)" "show says what did not match" show "$second"
