@@ -7,7 +7,7 @@ command -v jq >/dev/null || skip_all "jq is missing"
 local_home
 local_up --nodes 2 --fake-gpus 2 || bail "no local cluster: $ERR"
 
-pool() { "$jobctl" pool show "$1" --json | jq -r "$2"; }
+pool() { "${jobctl:?}" pool show "$1" --json | jq -r "$2"; }
 pid_of() { cut -d" " -f2 "$HOME/.local/share/hearth/local/run/$1"; }
 prints() { [ "$("${@:2}" 2>/dev/null)" = "$1" ]; }
 left_by() { "$jobctl" show "$1" --json | jq -r .warm_pool.pool; }
