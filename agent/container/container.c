@@ -209,12 +209,12 @@ static void keep_links(const struct launch_paths *paths, struct strv *keep)
 	free(text);
 }
 
-/* The folder behind /tmp, malloc'ed. Inside it is open to every account, as /tmp always is; other accounts of
- * the node must not come to it by its path, so the folder above it is the agent's alone. */
-static char *make_tmp(const struct launch_paths *paths, struct err *e)
+/* The folder behind /tmp or /var/tmp, malloc'ed. Inside it is open to every account, as these always are;
+ * other accounts of the node must not come to it by its path, so the folder above it is the agent's alone. */
+static char *make_tmp(const struct launch_paths *paths, const char *name, struct err *e)
 {
 	cleanup_free char *closed = xasprintf("%s/private", paths->work);
-	char *tmp = xasprintf("%s/tmp", closed);
+	char *tmp = xasprintf("%s/%s", closed, name);
 
 	if (fs_mkdir_p(closed, 0700, e) < 0 || fs_mkdir_p(tmp, 01777, e) < 0)
 		goto fail;
@@ -232,7 +232,7 @@ static void on_mounts(const struct proc_id *holder, const struct err *why, void 
 static int make_mounts(struct container *c, const struct container_params *p, struct err *e)
 {
 	const struct place *pl = place_of(c->env);
-	cleanup_free char *tmp = NULL;
+	cleanup_free char *tmp = NULL, *var_tmp = NULL;
 	struct mounts_params m = {.hold_path = pl->hold, .ml = p->paths->ml, .shm_bytes = p->memory_bytes};
 	struct strv keep = {0}, links = {0}, layers = {0};
 
@@ -241,8 +241,9 @@ static int make_mounts(struct container *c, const struct container_params *p, st
 		return err_set(e, ERR_NOT_FOUND, "hearth-hold is not in %s",
 		               c->env->cfg.libexec_dir ? c->env->cfg.libexec_dir : "(unset)");
 	}
-	m.tmp = tmp = make_tmp(p->paths, e);
-	if (!tmp || fs_mkdir_p(p->paths->ml, 0755, e) < 0)
+	m.tmp = tmp = make_tmp(p->paths, "tmp", e);
+	m.var_tmp = var_tmp = tmp ? make_tmp(p->paths, "var-tmp", e) : NULL;
+	if (!var_tmp || fs_mkdir_p(p->paths->ml, 0755, e) < 0)
 		return -1;
 	if (!m.shm_bytes)
 		m.shm_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2;

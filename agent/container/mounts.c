@@ -180,6 +180,10 @@ static void add_args(const struct mounts_params *p, struct strv *argv)
 	strv_addf(argv, "%" PRIu64, p->shm_bytes);
 	strv_add(argv, "--ml");
 	strv_add(argv, p->ml);
+	if (p->var_tmp) {
+		strv_add(argv, "--var-tmp");
+		strv_add(argv, p->var_tmp);
+	}
 	if (p->user) {
 		strv_add(argv, "--user");
 		strv_add(argv, "1");

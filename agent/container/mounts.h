@@ -10,8 +10,8 @@
 #include "common/os/proc.h"
 
 struct mounts_params {
-	const char *hold_path; /* the program */
-	const char *tmp, *ml;  /* real folders behind /tmp and /opt/ml */
+	const char *hold_path;          /* the program */
+	const char *tmp, *var_tmp, *ml; /* real folders behind /tmp, /var/tmp (NULL: the host's) and /opt/ml */
 	uint64_t shm_bytes;
 	const struct strv *keep;      /* paths of the agent's that must stay visible */
 	const struct strv *layers;    /* folders of base/layers.h, mounted below ml; NULL none */

@@ -1,7 +1,8 @@
 /*
  * hearth-hold: a process that does nothing but keep the mount and IPC namespace of one launch alive.
  *
- *   hearth-hold --tmp DIR --shm-bytes N --ml DIR [--user 1] [--keep PATH]... [--as UID:GID[:GROUP]...]
+ *   hearth-hold --tmp DIR --shm-bytes N --ml DIR [--var-tmp DIR] [--user 1] [--keep PATH]... [--as
+ * UID:GID[:GROUP]...]
  *               [--link PATH]... [--layer DIR]...
  *   hearth-hold --try DIR [--user 1]
  *
@@ -11,6 +12,8 @@
  * system); none gets out.
  *
  *   /tmp          DIR of --tmp
+ *   /var/tmp      DIR of --var-tmp
+ *   /run/lock     an empty tmpfs, where the host has that folder: every account may write there
  *   /dev/shm      a tmpfs of its own, of so many bytes at most
  *   /dev/mqueue   message queues of its own, where the host has that folder
  *   /dev/pts      an instance of its own, so that terminals work for ordinary users
@@ -57,7 +60,7 @@
 #define GROUPS_MAX 65536
 
 struct plan {
-	const char *tmp, *ml, *shm_bytes;
+	const char *tmp, *var_tmp, *ml, *shm_bytes;
 	const char *keep[KEEP_MAX];
 	int keep_fd[KEEP_MAX];
 	char linked[KEEP_MAX]; /* opened as the account */
@@ -134,6 +137,8 @@ static void parse_plan(struct plan *p, int argc, char **argv)
 	for (int i = 1; i + 1 < argc; i += 2) {
 		if (strcmp(argv[i], "--tmp") == 0)
 			p->tmp = argv[i + 1];
+		else if (strcmp(argv[i], "--var-tmp") == 0)
+			p->var_tmp = argv[i + 1];
 		else if (strcmp(argv[i], "--ml") == 0)
 			p->ml = argv[i + 1];
 		else if (strcmp(argv[i], "--shm-bytes") == 0)
@@ -157,8 +162,9 @@ static void parse_plan(struct plan *p, int argc, char **argv)
 		return;
 	if (!p->tmp || !p->ml || !p->shm_bytes) {
 		errno = EINVAL;
-		die_with("usage: hearth-hold --tmp DIR --shm-bytes N --ml DIR [--user 1] [--keep PATH]... "
-		         "[--as UID:GID[:GROUP]...] [--link PATH]... [--layer DIR]...");
+		die_with(
+		    "usage: hearth-hold --tmp DIR --shm-bytes N --ml DIR [--var-tmp DIR] [--user 1] [--keep PATH]... "
+		    "[--as UID:GID[:GROUP]...] [--link PATH]... [--layer DIR]...");
 	}
 }
 
@@ -297,15 +303,28 @@ static void shared_memory(const char *bytes)
 		die_with("mount /dev/shm");
 }
 
-/* The host's would show, and keep, queues of the host's IPC namespace. */
-static void message_queues(void)
+static int is_folder(const char *path)
 {
 	struct stat st;
 
-	if (stat("/dev/mqueue", &st) == 0 && S_ISDIR(st.st_mode) &&
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* The host's would show, and keep, queues of the host's IPC namespace. */
+static void message_queues(void)
+{
+	if (is_folder("/dev/mqueue") &&
 	    mount("mqueue", "/dev/mqueue", "mqueue", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0 &&
 	    errno != ENODEV)
 		die_with("mount /dev/mqueue");
+}
+
+/* What one job leaves there the next one would find. */
+static void lock_files(void)
+{
+	if (is_folder("/run/lock") &&
+	    mount("tmpfs", "/run/lock", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=1777,size=5m") < 0)
+		die_with("mount /run/lock");
 }
 
 /* ---- an ordinary user -------------------------------------------------------------------------------- */
@@ -388,9 +407,7 @@ static void shadow_opt(void)
 
 static void make_opt_ml(int user)
 {
-	struct stat st;
-
-	if (stat("/opt/ml", &st) == 0 && S_ISDIR(st.st_mode))
+	if (is_folder("/opt/ml"))
 		return;
 	if (user) {
 		shadow_opt();
@@ -501,13 +518,17 @@ static void try_layer(const struct plan *p)
 
 static void set_up(struct plan *p)
 {
-	int tmp, ml;
+	int tmp, var_tmp = -1, ml;
 
 	own_namespaces(p->user);
 	/* Descriptors from before would be of the old namespace's mounts, which cannot be bound here. */
 	tmp = open_path(p->tmp);
 	if (tmp < 0)
 		die_with("%s", p->tmp);
+	if (p->var_tmp)
+		var_tmp = open_path(p->var_tmp);
+	if (p->var_tmp && var_tmp < 0)
+		die_with("%s", p->var_tmp);
 	ml = open_path(p->ml);
 	if (ml < 0)
 		die_with("%s", p->ml);
@@ -518,6 +539,9 @@ static void set_up(struct plan *p)
 		p->keep_fd[i] = p->linked[i] ? open_linked(p, p->keep[i]) : open_path(p->keep[i]);
 	make_opt_ml(p->user);
 	bind_fd(tmp, p->tmp, "/tmp");
+	if (p->var_tmp && is_folder("/var/tmp"))
+		bind_fd(var_tmp, p->var_tmp, "/var/tmp");
+	lock_files();
 	shared_memory(p->shm_bytes);
 	message_queues();
 	mount_terminals(p->user);

@@ -11,7 +11,10 @@ mkdir -m 0755 "$CLUSTER/src"
 cat >"$CLUSTER/src/lay.py" <<'END'
 import ctypes, os, socket, subprocess, sys, time
 os.umask(0)
-for place in ("/tmp", "/dev/shm", os.environ["TMPDIR"], "/opt/ml", os.environ["HEARTH_WARM_CACHE"]):
+# All that its account may write to, however it came about.
+found = subprocess.run(["find", "/", "-maxdepth", "5", "(", "-path", "/proc", "-o", "-path", "/sys", ")", "-prune", "-o", "-type", "d", "-writable", "-print"],
+                       stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout.split("\n")
+for place in ["/tmp", "/var/tmp", "/dev/shm", os.environ["TMPDIR"], "/opt/ml", os.environ["HEARTH_WARM_CACHE"]] + [p for p in found if p]:
     for folder, _, _ in list(os.walk(place)):
         try:
             open(folder + "/hearth-trap", "w").write(os.environ["HEARTH_TOKEN"])
@@ -42,7 +45,12 @@ END
 cat >"$CLUSTER/src/look.py" <<'END'
 import ctypes, os, socket, subprocess, sys
 cache = os.environ["HEARTH_WARM_CACHE"]
-for place in ("/tmp", "/dev/shm", os.environ["TMPDIR"], "/opt/ml"):
+traps = subprocess.run(["find", "/", "(", "-path", "/proc", "-o", "-path", "/sys", "-o", "-path", cache, ")", "-prune", "-o", "-name", "hearth-trap", "-print"],
+                       stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout.split()
+for path in traps:
+    if os.path.realpath(os.path.dirname(path)) != os.path.realpath(cache):
+        print("TRAP file", path)
+for place in ("/tmp", "/var/tmp", "/dev/shm", os.environ["TMPDIR"], "/opt/ml"):
     for folder, _, files in os.walk(place):
         if "hearth-trap" in files and os.path.realpath(folder) != os.path.realpath(cache):
             print("TRAP file", folder)
