@@ -31,13 +31,18 @@ static int send_report(uint16_t type, const void *msg, uint64_t id, void *arg)
 
 static void report_acked(uint16_t type, const void *msg, void *arg)
 {
-	launches_acked(((struct agent *)arg)->launches, type, msg);
+	struct agent *a = arg;
+	const struct wm_pool_bad *bad = msg;
+
+	if (type == WM_POOL_BAD)
+		pools_told(a->host.pools, bad->pool, bad->job);
+	launches_acked(a->launches, type, msg);
 }
 
-/* hearthd ends the pool on this node. */
-static void pool_without_room(uint64_t pool, uint64_t job, const char *text, void *arg)
+/* hearthd ends the pool on this node. The key begins with no launch's: the report outlives the launch. */
+static void report_pool(uint64_t pool, uint64_t job, const char *text, void *arg)
 {
-	cleanup_free char *key = xasprintf("pool %" PRIu64, pool), *copy = xstrdup(text);
+	cleanup_free char *key = xasprintf("pool %" PRIu64 ".%" PRIu64, pool, job), *copy = xstrdup(text);
 	const struct wm_pool_bad m = {.pool = pool, .job = job, .text = copy};
 
 	outbox_put(((struct agent *)arg)->host.outbox, WM_POOL_BAD, key, &m);
@@ -161,7 +166,7 @@ static int open_parts(struct agent *a, struct err *e)
 	h->trash = trash_create(&a->env);
 	h->pools = pools_create(&a->env, h->trash);
 	h->outbox = outbox_create(&outbox_ops, a);
-	pools_on_end(h->pools, pool_without_room, a);
+	pools_on_end(h->pools, report_pool, a);
 	h->sweeper = sweeper_create(a->env.loop, a->env.clock);
 	return agent_wire(a, e);
 }

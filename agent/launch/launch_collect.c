@@ -327,15 +327,14 @@ static void await_rest(struct launch *l)
 static void report_gpus(struct launch *l, uint32_t gpu, uint64_t used)
 {
 	const struct wm_prepare *m = l->plan->m;
-	cleanup_free char *key = xasprintf("%s pool", l->key), *text = NULL;
+	cleanup_free char *text = NULL;
 	char size[32];
-	struct wm_pool_bad bad = {.pool = m->pool, .job = l->job};
 
 	text = xasprintf("%s of GPU %u are in use %u s after the job", str_size(used, size, sizeof(size)), gpu,
 	                 GPUS_IDLE_US / 1000000);
-	bad.text = text;
 	log_warn("event=gpu_not_idle job=%" PRIu64 " attempt=%u text=\"%s\"", l->job, l->attempt, text);
-	outbox_put(l->host->outbox, WM_POOL_BAD, key, &bad);
+	if (l->host->pools)
+		pools_suspect(l->host->pools, m->pool, l->job, text);
 }
 
 /* 1: it waits. Only what may stay warm is looked at: other jobs do not wait for the driver. */

@@ -14,6 +14,7 @@
 
 #include "agent/base/worker.h"
 #include "agent/pool/room.h"
+#include "agent/pool/suspects.h"
 #include "common/base/fault.h"
 #include "common/base/log.h"
 #include "common/base/strutil.h"
@@ -341,8 +342,7 @@ static int make_room(struct pools *p, const struct room *r)
 	if (drop_folder(p, id) < 0)
 		return 0;
 	forget_pool(pl);
-	if (p->on_end)
-		p->on_end(id, job, why, p->arg);
+	pools_suspect(p, id, job, why);
 	return 1;
 }
 
@@ -541,6 +541,22 @@ void pools_on_end(struct pools *p, void (*on_end)(uint64_t pool, uint64_t job, c
 {
 	p->on_end = on_end;
 	p->arg = arg;
+	suspects_each(p->env->cfg.data_dir, on_end, arg);
+}
+
+void pools_suspect(struct pools *p, uint64_t pool, uint64_t job, const char *text)
+{
+	struct err e = {0};
+
+	if (suspects_add(p->env->cfg.data_dir, pool, job, text, &e) < 0)
+		log_warn("event=suspect_not_saved pool=%" PRIu64 " reason=\"%s\"", pool, e.text);
+	if (p->on_end)
+		p->on_end(pool, job, text, p->arg);
+}
+
+void pools_told(struct pools *p, uint64_t pool, uint64_t job)
+{
+	suspects_told(p->env->cfg.data_dir, pool, job);
 }
 
 void pools_destroy(struct pools *p)

@@ -5,6 +5,7 @@
  *
  *   DATA/pools/ID/cache   the account's, 0700: HEARTH_WARM_CACHE of the pool's jobs
  *   DATA/pools/ID/used    entries of the node's caches that its last job used (uses.h)
+ *   DATA/suspects         reports about them that hearthd lacks (suspects.h)
  *   DATA/pools/ID/state   job that used it last; end by hearthd's clock, 0 unknown
  *
  * A job that may leave a pool has a folder under its own number from the start. Pools and jobs share one
@@ -24,9 +25,13 @@
 struct pools;
 struct pools *pools_create(struct agent_env *env, struct trash *trash);
 void pools_destroy(struct pools *p);
-/* Called when a pool's folder went because the disk has no room for it. */
+/* on_end: hearthd has to end the pool on this node, because the disk has no room for its folder, or for what
+ * the launch found. Called at once for all that an earlier agent could not tell; until pools_told. */
 void pools_on_end(struct pools *p, void (*on_end)(uint64_t pool, uint64_t job, const char *text, void *arg),
                   void *arg);
+/* What a launch found that its next job must not meet. pool: 0 the one that the job leaves. */
+void pools_suspect(struct pools *p, uint64_t pool, uint64_t job, const char *text);
+void pools_told(struct pools *p, uint64_t pool, uint64_t job); /* hearthd has it on record */
 void pools_order(struct pools *p, const struct wm_pools *m);
 
 struct pool_folder; /* of one launch: a reference */

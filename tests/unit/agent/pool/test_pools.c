@@ -385,6 +385,25 @@ static void test_room(void)
 	list(0, 0, 0);
 }
 
+/* A fault that hearthd has not on record outlives the agent. */
+static void test_suspects(void)
+{
+	ended[0] = '\0';
+	pools_on_end(p, note_end, NULL);
+	is_str(ended, "", "no report waits");
+	pools_suspect(p, 7, 70, "memory of GPU 0 is in use");
+	is_str(ended, "7 70 memory of GPU 0 is in use;", "the agent reports a fault at once");
+	restart();
+	ended[0] = '\0';
+	pools_on_end(p, note_end, NULL);
+	is_str(ended, "7 70 memory of GPU 0 is in use;", "the next agent reports it again");
+	pools_told(p, 7, 70);
+	restart();
+	ended[0] = '\0';
+	pools_on_end(p, note_end, NULL);
+	is_str(ended, "", "until hearthd has it on record");
+}
+
 int main(void)
 {
 	char none[] = "nobody";
@@ -401,6 +420,7 @@ int main(void)
 		user.uid = user.gid = 65534;
 	trash = trash_create(&env);
 	p = pools_create(&env, trash);
+	test_suspects();
 	test_chain();
 	test_parts();
 	test_restart();
