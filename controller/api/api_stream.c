@@ -11,6 +11,7 @@
  */
 #include <event2/buffer.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
 
@@ -149,6 +150,23 @@ static char *event_text(const struct event_row *ev)
 	return text;
 }
 
+/* Returns the number after the key; 0: none. */
+static uint64_t number_of(const char *data, const char *key)
+{
+	const char *at = data ? strstr(data, key) : NULL;
+
+	return at ? strtoull(at + strlen(key), NULL, 10) : 0;
+}
+
+/* Follows store_events_json: events of pools belong to the jobs that they name. */
+static int is_of_job(const struct event_row *ev, uint64_t job)
+{
+	if (!job || ev->job == job)
+		return 1;
+	return !ev->job && strncmp(ev->type, "pool_", 5) == 0 &&
+	       (number_of(ev->data, "\"job\":") == job || number_of(ev->data, "\"left_by\":") == job);
+}
+
 static void fall_behind(struct follower *f)
 {
 	if (f->behind)
@@ -175,7 +193,7 @@ void sse_notice(struct io *io, struct event_row *ev)
 			fall_behind(f);
 			continue;
 		}
-		if (f->behind || ev->id <= f->last_id || (f->job && f->job != ev->job))
+		if (f->behind || ev->id <= f->last_id || !is_of_job(ev, f->job))
 			continue;
 		if (call_stream_queued(f->call) > QUEUE_MAX) {
 			f->behind = 1; /* continues when its output has drained */

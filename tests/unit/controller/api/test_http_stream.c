@@ -198,6 +198,32 @@ static void test_tokens(void)
 	read_tokens(hkit_token(k), 1, 33040, "an administrator sees all", 5);
 }
 
+/* Events of warm pools belong to the cluster; a follower of a job sees those that name it. */
+static void test_pools(void)
+{
+	uint64_t ids[16];
+	int fd = open_stream("?job=1", "33100"), closed;
+	char *text = raw_read(fd, "retry: 1000\n\n", 5000, &closed);
+
+	free(text);
+	send_event(33101, "pool_made", "{\"pool\":3,\"job\":1}");
+	send_event(33102, "pool_made", "{\"pool\":4,\"job\":11}");
+	send_event(33103, "pool_taken", "{\"pool\":3,\"job\":2,\"left_by\":1}");
+	send_event(33104, "pool_changed", "{\"pool\":3}");
+	send_event(33105, "node_lost", "{\"job\":1}");
+	hkit_event(k, 33106, 1, "ended");
+	text = raw_read(fd, "id: 33106\n", 5000, &closed);
+	is_int(ids_of(text, ids, 16), 3, "one job's events of pools, live");
+	ok(ids[0] == 33101 && ids[1] == 33103 && ids[2] == 33106, "those that name it");
+	free(text);
+	close(fd);
+	fd = open_stream("?job=1", "33100");
+	text = raw_read(fd, "id: 33106\n", 5000, &closed);
+	is_int(ids_of(text, ids, 16), 3, "the same from the store");
+	free(text);
+	close(fd);
+}
+
 static void test_bad(void)
 {
 	static const char *const bad[] = {"Last-Event-ID: x", NULL};
@@ -347,6 +373,7 @@ int main(void)
 	test_restart();
 	test_slow();
 	test_tokens();
+	test_pools();
 	test_race();
 	hkit_stop(k);
 	return tap_done();
