@@ -104,9 +104,10 @@ struct launch {
 	uint64_t gpus_until_us; /* the clean-up waits so long for memory of its GPUs; 0: not yet */
 	uint64_t gpus_from_us;  /* a sample of before does not count */
 	int gpus_done;
-	int unkilled;     /* something may be left that could not be killed */
-	int removing;     /* only its folders are left, and trash removes them */
-	int kept_outputs; /* the upload failed: the folder stays */
+	uint8_t gpus_back; /* their settings are as before it */
+	int unkilled;      /* something may be left that could not be killed */
+	int removing;      /* only its folders are left, and trash removes them */
+	int kept_outputs;  /* the upload failed: the folder stays */
 	struct launch *prev, *next;
 };
 

@@ -18,6 +18,7 @@
 #include "agent/launch/launch_steps.h"
 #include "agent/launch/shimlink.h"
 #include "agent/link/outbox.h"
+#include "agent/machine/gpu_state.h"
 #include "agent/pool/pools.h"
 #include "common/base/fault.h"
 #include "common/base/log.h"
@@ -323,18 +324,51 @@ static void await_rest(struct launch *l)
 		launch_ask_sweep(l, 0, on_rest);
 }
 
+static void report_suspect(struct launch *l, const char *text)
+{
+	log_warn("event=gpu_suspect job=%" PRIu64 " attempt=%u text=\"%s\"", l->job, l->attempt, text);
+	if (l->host->pools)
+		pools_suspect(l->host->pools, l->plan->m->pool, l->job, text);
+}
+
 /* The next job would find less memory, or what a dead process left in it. */
 static void report_gpus(struct launch *l, uint32_t gpu, uint64_t used)
 {
-	const struct wm_prepare *m = l->plan->m;
 	cleanup_free char *text = NULL;
 	char size[32];
 
 	text = xasprintf("%s of GPU %u are in use %u s after the job", str_size(used, size, sizeof(size)), gpu,
 	                 GPUS_IDLE_US / 1000000);
-	log_warn("event=gpu_not_idle job=%" PRIu64 " attempt=%u text=\"%s\"", l->job, l->attempt, text);
-	if (l->host->pools)
-		pools_suspect(l->host->pools, m->pool, l->job, text);
+	report_suspect(l, text);
+}
+
+static char *settings_file(const struct launch *l)
+{
+	return xasprintf("%s/gpus", l->paths.run);
+}
+
+void launch_gpus_note(const struct launch *l)
+{
+	const struct wire_u32v *gpus = &l->plan->m->gpus;
+	struct gpu_state *s = inventory_gpu_state(l->host->inv);
+	cleanup_free char *file = settings_file(l);
+
+	if (s && gpus->n)
+		gpu_state_note(s, file, gpus->v, gpus->n);
+}
+
+/* 1: clocks and modes are as before the launch. */
+static int gpus_put_back(struct launch *l)
+{
+	struct gpu_state *s = inventory_gpu_state(l->host->inv);
+	cleanup_free char *file = settings_file(l), *why = NULL;
+
+	if (l->gpus_back || !s)
+		return 1;
+	l->gpus_back = (uint8_t)gpu_state_put_back(s, file, &why);
+	if (why)
+		report_suspect(l, why);
+	return l->gpus_back;
 }
 
 /* 1: it waits. Only what may stay warm is looked at: other jobs do not wait for the driver. */
@@ -344,21 +378,33 @@ static int await_gpus(struct launch *l)
 	const struct wire_u32v *gpus = &m->gpus;
 	uint64_t now = clock_boot_us(l->host->env->clock), used = 0;
 	uint32_t gpu = 0;
-	int first = !l->gpus_from_us;
+	int first = !l->gpus_from_us, warm = !l->discarding && (m->pool || m->pool_keep);
 
-	if (l->gpus_done || !gpus->n || l->discarding || (!m->pool && !m->pool_keep))
+	if (l->gpus_done || !gpus->n)
 		return 0;
+	if (!warm) { /* nobody waits */
+		cleanup_free char *file = settings_file(l);
+
+		l->gpus_done = 1;
+		if (inventory_gpu_state(l->host->inv))
+			gpu_state_put_back(inventory_gpu_state(l->host->inv), file, NULL);
+		return 0;
+	}
 	if (first) {
 		l->gpus_from_us = now;
-		l->gpus_until_us = now + (FAULT("agent.gpus") ? 0 : GPUS_IDLE_US);
+		l->gpus_until_us = now + (FAULT("agent.gpus") ? GPUS_LOOK_US : GPUS_IDLE_US);
 	}
-	if (inventory_gpus_idle(l->host->inv, gpus->v, gpus->n, l->gpus_from_us, &gpu, &used)) {
+	if (gpus_put_back(l) &&
+	    inventory_gpus_idle(l->host->inv, gpus->v, gpus->n, l->gpus_from_us, &gpu, &used)) {
 		l->gpus_done = 1;
 		return 0;
 	}
 	if (now >= l->gpus_until_us) {
 		l->gpus_done = 1;
-		report_gpus(l, gpu, used);
+		if (l->gpus_back)
+			report_gpus(l, gpu, used);
+		else
+			report_suspect(l, "the driver does not answer for the settings of the GPUs");
 		return 0;
 	}
 	if (l->on_timer != launch_collect_step)

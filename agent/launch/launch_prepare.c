@@ -214,6 +214,8 @@ int launch_container(struct launch *l, int adopt, struct err *e)
 		l->container = container_adopt(l->host->env, &p, &container_ops, l, e);
 	else
 		l->container = container_create(l->host->env, &p, &container_ops, l, e);
+	if (!adopt)
+		launch_gpus_note(l);
 	strv_fini(&p.devices);
 	if (!l->container)
 		return err_wrap(e, "container");

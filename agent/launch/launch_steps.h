@@ -20,6 +20,7 @@ void launch_fail(struct launch *l, enum reason_class cls, const char *text);
 int launch_make_dirs(const struct launch *l, unsigned *at, struct err *e);
 int launch_write_config(struct launch *l, struct err *e); /* into input/config; launch_procs.c */
 int launch_container(struct launch *l, int adopt, struct err *e);
+void launch_gpus_note(const struct launch *l); /* settings of its GPUs, to be put back at its end */
 /* Fills what is the same for all processes of the launch; before the launch has its container: half of it. */
 void launch_order(const struct launch *l, struct shim_launch *s);
 /* Makes the structs of the processes on this node; launch_spawn_proc starts a shim. */

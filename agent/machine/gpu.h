@@ -23,6 +23,18 @@ struct gpu_sample {
 	double util;          /* 0..1, -1 unknown */
 	uint64_t memory_used; /* bytes */
 };
+/* Settings that a job may change, in the units of the library; -1 unknown. */
+enum gpu_setting {
+	GPU_POWER_MW,
+	GPU_COMPUTE_MODE,
+	GPU_MIG_MODE,
+	GPU_GRAPHICS_MHZ,
+	GPU_MEMORY_MHZ, /* application clocks */
+	GPU_SETTINGS
+};
+struct gpu_settings {
+	int64_t v[GPU_SETTINGS];
+};
 struct gpus {
 	struct gpu v[GPUS_MAX];
 	uint32_t n;
@@ -39,11 +51,18 @@ struct nvml *gpu_nvml_open(const char *library, struct gpus *out);
 void gpu_nvml_close(struct nvml *n);
 /* May take long when a GPU is sick: not on the loop. */
 void gpu_nvml_sample(struct nvml *n, struct gpu_sample *out, uint32_t count);
+void gpu_nvml_settings(struct nvml *n, uint32_t gpu, struct gpu_settings *out);
+/* Sets one of them, as far as the driver allows it; not the MIG mode. */
+void gpu_nvml_put(struct nvml *n, uint32_t gpu, const struct gpu_settings *to, enum gpu_setting which);
 
 /* ---- pretended ones: "4", or a file with a JSON list of {model, memory, numa, link_group,
- * memory_used}
+ * memory_used, and settings}
  * ------------------- */
 int gpu_fake_load(const char *arg, const char *node, struct gpus *out, struct err *e);
+/* Settings are members power_mw, compute_mode, mig_mode, graphics_mhz, memory_mhz of the file. "stuck": true:
+ * they cannot be changed. */
+void gpu_fake_settings(const char *arg, uint32_t gpu, struct gpu_settings *out);
+void gpu_fake_put(const char *arg, uint32_t gpu, const struct gpu_settings *to, enum gpu_setting which);
 /* Memory in use, as the file says at this moment (memory_used, default 0). */
 void gpu_fake_sample(const char *arg, struct gpu_sample *out, uint32_t count);
 

@@ -14,6 +14,9 @@
 
 #define FILE_MAX (1024 * 1024)
 
+static const char *const setting_names[GPU_SETTINGS] = {"power_mw", "compute_mode", "mig_mode",
+                                                        "graphics_mhz", "memory_mhz"};
+
 static void set_one(struct gpus *out, const char *node, const char *model, uint64_t memory, int numa,
                     int group)
 {
@@ -27,7 +30,9 @@ static void set_one(struct gpus *out, const char *node, const char *model, uint6
 
 static int load_one(const cJSON *item, const char *path, const char *node, struct gpus *out, struct err *e)
 {
-	static const char *const known[] = {"model", "memory", "numa", "link_group", "memory_used", NULL};
+	static const char *const known[] = {"model",        "memory",     "numa",         "link_group",
+	                                    "memory_used",  "power_mw",   "compute_mode", "mig_mode",
+	                                    "graphics_mhz", "memory_mhz", "stuck",        NULL};
 	const char *model = "Fake GPU", *memory = "16GiB";
 	int64_t numa = -1, group = -1;
 	uint64_t bytes;
@@ -114,6 +119,44 @@ void gpu_fake_sample(const char *arg, struct gpu_sample *out, uint32_t count)
 		if (json_get_str(item, "", "memory_used", &used, NULL) == 0)
 			str_parse_size(used, &out[i].memory_used, NULL);
 		i++;
+	}
+	cJSON_Delete(root);
+}
+
+static cJSON *load_gpus(const char *arg)
+{
+	cleanup_free char *text = NULL;
+	uint64_t number;
+	size_t n;
+
+	if (!arg || str_parse_u64(arg, &number) == 0 || fs_read_file(arg, FILE_MAX, &text, &n, NULL) < 0)
+		return NULL;
+	return json_parse(text, n, NULL);
+}
+
+void gpu_fake_settings(const char *arg, uint32_t gpu, struct gpu_settings *out)
+{
+	cJSON *root = load_gpus(arg);
+	const cJSON *item = cJSON_GetArrayItem(root, (int)gpu);
+
+	for (int i = 0; i < GPU_SETTINGS; i++) {
+		const cJSON *v = cJSON_GetObjectItemCaseSensitive(item, setting_names[i]);
+
+		out->v[i] = cJSON_IsNumber(v) ? (int64_t)v->valuedouble : -1;
+	}
+	cJSON_Delete(root);
+}
+
+void gpu_fake_put(const char *arg, uint32_t gpu, const struct gpu_settings *to, enum gpu_setting which)
+{
+	cJSON *root = load_gpus(arg), *item = cJSON_GetArrayItem(root, (int)gpu);
+	cleanup_free char *text = NULL;
+
+	if (item && !cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(item, "stuck")) && which != GPU_MIG_MODE) {
+		cJSON_ReplaceItemInObjectCaseSensitive(item, setting_names[which],
+		                                       cJSON_CreateNumber((double)to->v[which]));
+		text = cJSON_PrintUnformatted(root);
+		fs_replace(arg, text, strlen(text), 0600, NULL);
 	}
 	cJSON_Delete(root);
 }

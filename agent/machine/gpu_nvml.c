@@ -16,6 +16,8 @@
 
 #define NVML_OK            0
 #define NVML_NOT_SUPPORTED 3
+#define CLOCK_GRAPHICS     0
+#define CLOCK_MEMORY       2
 #define LINKS_MAX          18   /* NVML_NVLINK_MAX_LINKS */
 #define GROUP_SWITCH       1000 /* all that are linked to a switch: the only fabric of a machine */
 
@@ -47,7 +49,14 @@ struct nvml_pci { /* nvmlPciInfo_t of the calls with suffix _v3 (PciInfo) and _v
 	C(link_state, "nvmlDeviceGetNvLinkState", (nvml_dev, unsigned, int *), 0)                                \
 	C(link_pci, "nvmlDeviceGetNvLinkRemotePciInfo_v2", (nvml_dev, unsigned, struct nvml_pci *), 0)           \
 	C(driver, "nvmlSystemGetDriverVersion", (char *, unsigned), 0)                                           \
-	C(cuda, "nvmlSystemGetCudaDriverVersion_v2", (int *), 0)
+	C(cuda, "nvmlSystemGetCudaDriverVersion_v2", (int *), 0)                                                 \
+	C(power, "nvmlDeviceGetPowerManagementLimit", (nvml_dev, unsigned *), 0)                                 \
+	C(set_power, "nvmlDeviceSetPowerManagementLimit", (nvml_dev, unsigned), 0)                               \
+	C(compute_mode, "nvmlDeviceGetComputeMode", (nvml_dev, int *), 0)                                        \
+	C(set_compute_mode, "nvmlDeviceSetComputeMode", (nvml_dev, int), 0)                                      \
+	C(mig_mode, "nvmlDeviceGetMigMode", (nvml_dev, unsigned *, unsigned *), 0)                               \
+	C(clock, "nvmlDeviceGetApplicationsClock", (nvml_dev, int, unsigned *), 0)                               \
+	C(set_clocks, "nvmlDeviceSetApplicationsClocks", (nvml_dev, unsigned, unsigned), 0)
 
 struct nvml {
 	void *lib;
@@ -256,4 +265,42 @@ void gpu_nvml_sample(struct nvml *n, struct gpu_sample *out, uint32_t count)
 		if (n->memory(n->dev[i], &mem) == NVML_OK)
 			out[i].memory_used = mem.used;
 	}
+}
+
+void gpu_nvml_settings(struct nvml *n, uint32_t gpu, struct gpu_settings *out)
+{
+	nvml_dev dev = gpu < n->n ? n->dev[gpu] : NULL;
+	unsigned u, pending;
+	int mode;
+
+	for (int i = 0; i < GPU_SETTINGS; i++)
+		out->v[i] = -1;
+	if (!dev)
+		return;
+	if (n->power && n->power(dev, &u) == NVML_OK)
+		out->v[GPU_POWER_MW] = u;
+	if (n->compute_mode && n->compute_mode(dev, &mode) == NVML_OK)
+		out->v[GPU_COMPUTE_MODE] = mode;
+	if (n->mig_mode && n->mig_mode(dev, &u, &pending) == NVML_OK)
+		out->v[GPU_MIG_MODE] = pending; /* what the next reset makes of it */
+	if (n->clock && n->clock(dev, CLOCK_GRAPHICS, &u) == NVML_OK)
+		out->v[GPU_GRAPHICS_MHZ] = u;
+	if (n->clock && n->clock(dev, CLOCK_MEMORY, &u) == NVML_OK)
+		out->v[GPU_MEMORY_MHZ] = u;
+}
+
+void gpu_nvml_put(struct nvml *n, uint32_t gpu, const struct gpu_settings *to, enum gpu_setting which)
+{
+	nvml_dev dev = gpu < n->n ? n->dev[gpu] : NULL;
+	int clocks = (which == GPU_GRAPHICS_MHZ || which == GPU_MEMORY_MHZ) && to->v[GPU_GRAPHICS_MHZ] > 0 &&
+	             to->v[GPU_MEMORY_MHZ] > 0;
+
+	if (!dev)
+		return;
+	if (which == GPU_POWER_MW && n->set_power)
+		n->set_power(dev, (unsigned)to->v[which]);
+	if (which == GPU_COMPUTE_MODE && n->set_compute_mode)
+		n->set_compute_mode(dev, (int)to->v[which]);
+	if (clocks && n->set_clocks)
+		n->set_clocks(dev, (unsigned)to->v[GPU_MEMORY_MHZ], (unsigned)to->v[GPU_GRAPHICS_MHZ]);
 }

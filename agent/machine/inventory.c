@@ -11,6 +11,7 @@
 
 #include "agent/base/capture.h"
 #include "agent/base/worker.h"
+#include "agent/machine/gpu_state.h"
 #include "agent/machine/inventory_int.h"
 #include "agent/machine/topology.h"
 #include "common/base/log.h"
@@ -28,6 +29,7 @@ struct inventory {
 	struct topo topo;
 	struct gpus gpus;
 	struct nvml *nvml;
+	struct gpu_state *state; /* NULL: no GPUs */
 	struct strv fabrics, software;
 	char *os_user;
 	uint64_t memory_bytes, disk_bytes;
@@ -166,15 +168,20 @@ struct inventory *inventory_create(struct agent_env *env, struct err *e)
 		log_info("event=gpus count=%u note=\"%s\"", inv->gpus.n, inv->gpus.note);
 	inv->os_user = user_name();
 	start_sampler(inv);
+	if (inv->gpus.n)
+		inv->state = gpu_state_create(env, inv->nvml, &inv->gpus);
 	return inv;
 }
 
 void inventory_destroy(struct inventory *inv)
 {
+	int hangs;
+
 	if (!inv)
 		return;
+	hangs = gpu_state_destroy(inv->state) < 0;
 	/* A thread inside a driver that does not answer keeps the library open. */
-	if (workers_destroy(inv->workers, 3000) == 0)
+	if (workers_destroy(inv->workers, 3000) == 0 && !hangs)
 		gpu_nvml_close(inv->nvml);
 	topo_fini(&inv->topo);
 	strv_fini(&inv->fabrics);
@@ -330,6 +337,11 @@ int inventory_gpus_idle(struct inventory *inv, const uint32_t *gpus, uint32_t n,
 		return 0;
 	}
 	return 1;
+}
+
+struct gpu_state *inventory_gpu_state(struct inventory *inv)
+{
+	return inv->state;
 }
 
 char *inventory_visible_devices(struct inventory *inv, const uint32_t *gpus, uint32_t n)

@@ -1,6 +1,6 @@
 /*
- * The room machine: what this node has: CPUs, memory, disks, GPUs, networks, software. It looks and never
- * changes anything.
+ * The room machine: what this node has: CPUs, memory, disks, GPUs, networks, software. It looks and
+ * changes nothing but the settings of GPUs that a job has changed (gpu_state.h).
  *
  * inventory: all of that in one object, as hearthd gets it and as launches ask for it.
  */
@@ -34,6 +34,8 @@ void inventory_devices(struct inventory *inv, const uint32_t *gpus, uint32_t n, 
  * none, or the driver does not answer. Some memory is the driver's own. */
 int inventory_gpus_idle(struct inventory *inv, const uint32_t *gpus, uint32_t n, uint64_t since_us,
                         uint32_t *gpu, uint64_t *used);
+struct gpu_state;
+struct gpu_state *inventory_gpu_state(struct inventory *inv); /* gpu_state.h; NULL: it has no GPU */
 int inventory_has_fabric(const struct inventory *inv);
 /* Adds "k=v" lines: kernel, driver, CUDA, NCCL when found, Open MPI version, Python. */
 void inventory_software(struct inventory *inv, struct strv *out);

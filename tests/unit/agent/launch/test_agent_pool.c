@@ -143,6 +143,59 @@ static void test_gpus(void)
 #endif
 }
 
+static void put_gpus(const char *text)
+{
+	struct err e;
+
+	if (fs_replace(gpus, text, strlen(text), 0600, &e) < 0)
+		tap_bail("%s", e.text);
+}
+
+/* Runs a job that changes the file of GPUs in between. */
+static void change_gpus(uint64_t job, const char *before, const char *after)
+{
+	put_gpus(before);
+	ctl_prepare_shell(c, a, job, 1, "true");
+	ok(ctl_wait_state(a, LAUNCH_READY, LONG), "job %d is ready", (int)job);
+	put_gpus(after);
+	ctl_go(a, job, 1, 1);
+	ok(ctl_wait_state(a, LAUNCH_ENDED, LONG), "it changes settings of its GPU and ends");
+	ctl_collect(a, job, 1, 1, 0);
+	ok(ctl_wait_state(a, LAUNCH_CLEANED, LONG), "the node is clean");
+}
+
+static int gpus_are(struct ctl *ctl, void *arg)
+{
+	char *text = NULL;
+	size_t n;
+	int same;
+
+	(void)ctl;
+	if (fs_read_file(gpus, 4096, &text, &n, NULL) < 0)
+		return 0;
+	same = strcmp(text, arg) == 0;
+	free(text);
+	return same;
+}
+
+static void test_settings(void)
+{
+	char was[] = "[{\"power_mw\":400000,\"compute_mode\":0,\"mig_mode\":0}]",
+	     cold[] = "[{\"compute_mode\":0}]";
+
+	a->pool_bad[0] = '\0';
+	change_gpus(75, was, "[{\"power_mw\":300000,\"compute_mode\":3,\"mig_mode\":0}]");
+	ok(gpus_are(c, was), "the settings are as before the job");
+	is_str(a->pool_bad, "", "and the node stays in the pool");
+	change_gpus(76, "[{\"power_mw\":400000}]", "[{\"power_mw\":300000,\"stuck\":true}]");
+	is_str(a->pool_bad, "0 76 power limit (mW) of GPU 0 is 300000 after the job, and was 400000",
+	       "a setting that cannot be put back makes the node a suspect");
+	c->pool_keep = 0;
+	change_gpus(77, cold, "[{\"compute_mode\":2}]");
+	ok(ctl_wait(c, LONG, gpus_are, cold), "a job without a pool leaves no settings, either");
+	c->pool_keep = 1;
+}
+
 int main(void)
 {
 	const char *top = getenv("HEARTH_TOP_BUILDDIR") ? getenv("HEARTH_TOP_BUILDDIR") : "..";
@@ -162,6 +215,7 @@ int main(void)
 	test_restart();
 	test_limit();
 	test_gpus();
+	test_settings();
 	ctl_stop(c);
 	return tap_done();
 }

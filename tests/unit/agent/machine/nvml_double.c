@@ -111,3 +111,51 @@ int nvmlSystemGetCudaDriverVersion_v2(int *v)
 	*v = 12080;
 	return 0;
 }
+
+/* Settings of all GPUs together. */
+static unsigned power = 400000, graphics = 1500, memory_clock = 2000;
+static int mode;
+
+int nvmlDeviceGetPowerManagementLimit(void *dev, unsigned *mw)
+{
+	*mw = power;
+	return dev == (void *)8 ? 3 : 0;
+}
+int nvmlDeviceSetPowerManagementLimit(void *dev, unsigned mw)
+{
+	(void)dev;
+	power = mw;
+	return 0;
+}
+int nvmlDeviceGetComputeMode(void *dev, int *m)
+{
+	(void)dev;
+	*m = mode;
+	return 0;
+}
+int nvmlDeviceSetComputeMode(void *dev, int m)
+{
+	(void)dev;
+	mode = m;
+	return 0;
+}
+int nvmlDeviceGetMigMode(void *dev, unsigned *now, unsigned *pending)
+{
+	(void)dev;
+	*now = 0;
+	*pending = 1;
+	return 0;
+}
+int nvmlDeviceGetApplicationsClock(void *dev, int type, unsigned *mhz)
+{
+	(void)dev;
+	*mhz = type ? memory_clock : graphics;
+	return type == 0 || type == 2 ? 0 : 2;
+}
+int nvmlDeviceSetApplicationsClocks(void *dev, unsigned mem, unsigned sm)
+{
+	(void)dev;
+	memory_clock = mem;
+	graphics = sm;
+	return 0;
+}

@@ -69,6 +69,28 @@ static void test_fake(void)
 	is_int(e.code, ERR_NOT_FOUND, "says so");
 }
 
+static void test_settings(struct nvml *n)
+{
+	struct gpu_settings is, to;
+
+	gpu_nvml_settings(n, 2, &is);
+	ok(is.v[GPU_POWER_MW] == 400000 && is.v[GPU_COMPUTE_MODE] == 0 && is.v[GPU_MIG_MODE] == 1 &&
+	       is.v[GPU_GRAPHICS_MHZ] == 1500 && is.v[GPU_MEMORY_MHZ] == 2000,
+	   "settings");
+	to = is;
+	to.v[GPU_POWER_MW] = 300000;
+	to.v[GPU_COMPUTE_MODE] = 3;
+	to.v[GPU_GRAPHICS_MHZ] = 900;
+	for (int k = 0; k < GPU_SETTINGS; k++)
+		gpu_nvml_put(n, 2, &to, (enum gpu_setting)k);
+	gpu_nvml_settings(n, 2, &is);
+	ok(memcmp(&is, &to, sizeof(is)) == 0, "are put back");
+	gpu_nvml_settings(n, 7, &is);
+	is_int(is.v[GPU_POWER_MW], -1, "one that the driver does not tell is unknown");
+	gpu_nvml_settings(n, 9, &is);
+	is_int(is.v[GPU_COMPUTE_MODE], -1, "likewise of a GPU that is not there");
+}
+
 static void test_nvml(void)
 {
 	static const int groups[] = {0, 0, 1, 1, 2, 2, 2, -1};
@@ -101,6 +123,7 @@ static void test_nvml(void)
 	ok(s[1].memory_used == 2u << 20, "memory used");
 	ok(s[7].util < 0, "unknown is not zero");
 	ok(s[8].util < 0, "nor is one that is not there");
+	test_settings(n);
 	gpu_nvml_close(n);
 
 	setenv("NVML_DOUBLE_SICK", "1", 1);
