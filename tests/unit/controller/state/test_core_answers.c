@@ -304,7 +304,11 @@ static void test_pools(void)
 	id = world_submit(w, spec);
 	why(w, id, "in a warm pool");
 	ask_all(w, "while a job uses the pool");
+	world_begin(w, id); /* a pool in use cannot be dropped */
+	world_end_with(w, id, 0);
 	ask(w, REQ_POOL_DROP, 0, "p", NULL, "of that name");
+	world_request(w, REQ_POOLS, 0, NULL, "{\"state\": \"all\"}");
+	check(w, REQ_POOLS, "with one that has ended");
 	world_destroy(w);
 }
 
