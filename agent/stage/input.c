@@ -118,16 +118,21 @@ static int unpack_archive(struct stage *s, int fd, const char *shown, const char
 	return 0;
 }
 
+/* into: an empty folder of the agent's. By descriptor: the way to it is closed to the account that tar runs
+ * as.
+ */
+static int unpack_into(struct stage *s, int fd, const char *shown, int into, struct err *e)
+{
+	cleanup_free char *dir = xasprintf("/proc/self/fd/%d/.", into);
+
+	return stage_give(s, into, e) < 0 ? -1 : unpack_archive(s, fd, shown, dir, e);
+}
+
 static int unpack_below(struct stage *s, int fd, const char *shown, const char *to, struct err *e)
 {
 	cleanup_close int made = stage_open_below(s, to, e);
-	cleanup_free char *dir = NULL;
 
-	if (made < 0 || stage_give(s, made, e) < 0)
-		return -1;
-	/* By descriptor: the way to it is closed to the account that tar runs as. */
-	dir = xasprintf("/proc/self/fd/%d/.", made);
-	return unpack_archive(s, fd, shown, dir, e);
+	return made < 0 ? -1 : unpack_into(s, fd, shown, made, e);
 }
 
 /* ---- file:// ---------------------------------------------------------------------------------------------
@@ -341,11 +346,75 @@ static int download(struct stage *s, const struct stage_input *in, struct cache_
 	return cached_download(s, in, kind, key, c, e);
 }
 
+/* Downloads the archive and unpacks it into the entry. */
+static int fill_unpacked(struct stage *s, const struct stage_input *in, struct cache_entry *u,
+                         const char *files, struct err *e)
+{
+	cleanup_free char *name = fetch_name(in->uri), *shown = fetch_shown(in->uri), *data = NULL;
+	cleanup_close int archive = -1, into = -1;
+	struct cache_entry c = {.lock_fd = -1};
+	uint64_t before = s->bytes; /* the delivery counts */
+	int rc = download(s, in, &c, e);
+
+	if (rc == 0) {
+		data = xasprintf("%s/files/%s", c.dir, name);
+		archive = open(data, O_RDONLY | O_CLOEXEC);
+		if (mkdir(files, 0755) == 0)
+			into = open(files, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		rc = archive < 0 || into < 0 ? err_sys(e, errno, "%s", archive < 0 ? data : files)
+		                             : unpack_into(s, archive, shown, into, e);
+	}
+	cache_close(&c);
+	s->bytes = before;
+	return rc < 0 ? -1 : cache_commit(u, e);
+}
+
+static int deliver_unpacked(struct stage *s, struct cache_entry *u, const char *files, const char *to,
+                            struct err *e)
+{
+	struct copy c = {
+	    .step = copy_step, .arg = s, .set_owner = s->as_user, .uid = s->user.uid, .gid = s->user.gid};
+	cleanup_close int fd = stage_open_below(s, to, e);
+	int rc = fd < 0 ? -1 : stage_layer(s, u, files, to, e);
+
+	if (rc == 0 && stage_left(s, &c.limit) && c.limit == 0)
+		rc = err_set(e, ERR_LIMIT, "the job's disk limit is reached");
+	if (rc == 0)
+		rc = copy_into(&c, files, fd, e);
+	return rc < 0 ? -1 : stage_give(s, fd, e);
+}
+
+/* An archive with a checksum is unpacked once, and jobs of the account then see its files without a copy. */
+static int from_unpacked(struct stage *s, const struct stage_input *in, const char *to, struct err *e)
+{
+	cleanup_free char *kind = xasprintf("%s/cache/inputs", s->data_dir), *files = NULL,
+	                  *id = xasprintf("unpacked\n%s\n%u", in->sha256, s->as_user ? s->user.uid : 0);
+	struct cache_entry u = {.lock_fd = -1};
+	char key[HASH_HEX_SIZE];
+	int rc;
+
+	hash_hex(id, strlen(id), key);
+	strv_addf(&s->uses, "inputs/%s", key);
+	if (cache_open(&u, kind, key, 0700, stage_pause, s, e) < 0)
+		return -1;
+	files = xasprintf("%s/files", u.dir);
+	if (u.complete)
+		stage_say(s, "the unpacked files on this node are of the right checksum");
+	rc = u.complete ? 0 : fill_unpacked(s, in, &u, files, e);
+	if (rc == 0)
+		rc = deliver_unpacked(s, &u, files, to, e);
+	cache_close(&u);
+	return rc;
+}
+
 static int from_http(struct stage *s, const struct stage_input *in, const char *to, struct err *e)
 {
 	struct cache_entry c = {.lock_fd = -1};
-	int rc = download(s, in, &c, e);
+	int rc;
 
+	if (in->unpack && in->sha256 && stage_can_share(s))
+		return from_unpacked(s, in, to, e);
+	rc = download(s, in, &c, e);
 	if (rc == 0)
 		rc = deliver_entry(s, in, &c, to, e);
 	cache_close(&c);

@@ -95,6 +95,11 @@ static int can_layer(const struct stage *s)
 	return atomic_load(&known) == 2;
 }
 
+int stage_can_share(const struct stage *s)
+{
+	return has_reflinks(s->data_dir) || can_layer(s);
+}
+
 /* ---- whose files --------------------------------------------------------------------------------------- */
 
 static int is_owner(const struct stage *s, const struct stat *st)

@@ -118,6 +118,8 @@ int stage_give(struct stage *s, int fd, struct err *e); /* to the job's account 
 /* 1: the launch sees the tree of that entry as the folder `to` below ml, which exists (base/layers.h); 0: it
  * is to be copied. */
 int stage_layer(struct stage *s, struct cache_entry *c, const char *tree, const char *to, struct err *e);
+int stage_can_share(
+    const struct stage *s); /* 1: files of the caches can come without a copy of their bytes */
 /* 1: the files of the tree belong to the job's account; 0: to another one. */
 int stage_own_tree(struct stage *s, struct cache_entry *c, const char *tree, struct err *e);
 /* All files of a tree, to the job's account. The top is last, so a tree that is given half is the agent's

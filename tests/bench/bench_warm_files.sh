@@ -15,7 +15,7 @@ mkdir -p "$CLUSTER/src" "$CLUSTER/web"
 for ((i = 0; i < source_mb; i++)); do head -c 1048576 /dev/urandom >"$CLUSTER/src/part$i"; done
 head -c $((input_mb * 1048576)) /dev/urandom >"$CLUSTER/web/input"
 sum=$(sha256sum "$CLUSTER/web/input" | cut -d' ' -f1)
-cluster_spawn head web python3 -m http.server 8099 --bind 10.77.0.200 --directory "$CLUSTER/web"
+cluster_spawn head web /usr/bin/python3 -m http.server 8099 --bind 10.77.0.200 --directory "$CLUSTER/web"
 # shellcheck disable=SC2016 # the job's shell expands it
 jq -n --arg s "$CLUSTER/src" --arg h "$sum" '{name: "files", command: ["/bin/sh", "-c", "date +%s.%N; cat line; cmp -n 100 $SM_CHANNEL_D/input $SM_CHANNEL_D/input"], source_dir: $s, launcher: "direct",
 	inputs: {d: {uri: "http://10.77.0.200:8099/input", sha256: $h}}, warm_pool: {keep_alive_s: 600}, retry: {max_attempts: 0}}' >"$CLUSTER/job.json"
