@@ -152,6 +152,7 @@ void core_destroy(struct core *c)
 	free(c->jobs.heap);
 	free(c->pools.lost);
 	pool_users_free(c);
+	free(c->pools.wanting);
 	free(c->alloc.avoiders);
 	free(c->alloc.exchangers);
 	free(c->life.no_room);

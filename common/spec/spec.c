@@ -463,10 +463,10 @@ static void spec_fini(struct job_spec *s)
 	strv_fini(&s->mpi_options);
 	strv_fini(&s->preload);
 	sweep_fini(&s->sweep);
-	void *owned[] = {s->tags,           s->env,        s->hps,          s->groups,       s->inputs,
-	                 s->metrics,        s->name,       s->experiment,   s->notes,        s->queue,
-	                 s->span,           s->source_dir, s->requirements, s->gpu_model,    s->output_uri,
-	                 s->checkpoint_uri, s->resume_job, s->after,        s->search.metric};
+	void *owned[] = {s->tags,           s->env,        s->hps,          s->groups,        s->inputs,
+	                 s->metrics,        s->name,       s->experiment,   s->notes,         s->queue,
+	                 s->span,           s->source_dir, s->requirements, s->gpu_model,     s->output_uri,
+	                 s->checkpoint_uri, s->resume_job, s->after,        s->search.metric, s->pool};
 	for (size_t i = 0; i < sizeof(owned) / sizeof(owned[0]); i++)
 		free(owned[i]);
 	memset(s, 0, sizeof(*s));

@@ -123,6 +123,7 @@ struct job_spec {
 	uint64_t max_runtime_s; /* 0 = administrator's default */
 	uint64_t max_wait_s;    /* in the queue; 0 none */
 	double max_cost_usd;    /* of all attempts; 0 none */
+	char *pool;             /* "warm_pool.pool": id or name of the one that it waits for; NULL none */
 	int64_t keep_alive_s;   /* "warm_pool.keep_alive_s": of the pool that the job leaves; 0 none */
 	struct strv preload;    /* "warm_pool.preload": Python modules imported ahead; empty none */
 	int cuda_context;       /* "warm_pool.cuda_context": with them, a context on the rank's GPU */

@@ -75,6 +75,8 @@ int spec_once(struct spec_parse *p, const char *where, const void *list);
 /* spec_value.c */
 void spec_v_name(struct spec_parse *p, const struct spec_rule *r, const char *where, const cJSON *v,
                  void *out);
+void spec_v_pool(struct spec_parse *p, const struct spec_rule *r, const char *where, const cJSON *v,
+                 void *out);
 void spec_v_text(struct spec_parse *p, const struct spec_rule *r, const char *where, const cJSON *v,
                  void *out);
 void spec_v_tags(struct spec_parse *p, const struct spec_rule *r, const char *where, const cJSON *v,

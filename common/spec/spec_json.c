@@ -221,6 +221,7 @@ cJSON *spec_to_json(const struct job_spec *s)
 		cJSON_AddNullToObject(limits, "max_cost_usd");
 	pool = cJSON_AddObjectToObject(obj, "warm_pool");
 	json_add_u64(pool, "keep_alive_s", (uint64_t)s->keep_alive_s);
+	json_add_str(pool, "pool", s->pool);
 	cJSON_AddItemToObject(pool, "preload", list_of(&s->preload));
 	cJSON_AddBoolToObject(pool, "cuda_context", s->cuda_context);
 	cJSON_AddItemToObject(obj, "watch", spec_watch_json(&s->watch));

@@ -136,6 +136,7 @@
 	K("limits.max_cost_usd", "number", "null", 1, spec_v_money, P(s.max_cost_usd), 0, 1000000000, "money to spend on all attempts at most, then the job ends; null: no limit") \
 	K("warm_pool", "object", "{}", 1, spec_v_object, 0, 0, 0, "nodes that stay warm after the job for the next job of its owner (docs/spec/15-pools.md)") \
 	K("warm_pool.keep_alive_s", "integer", "0", 1, spec_v_i64, P(s.keep_alive_s), 0, 366LL * 86400, "seconds that they stay warm without a job; 0: not at all") \
+	K("warm_pool.pool", "string or integer", "null", 1, spec_v_pool, P(s.pool), 1, 128, "id or name of a warm pool of yours: the job uses it, or waits for it; null: the best one at once") \
 	K("warm_pool.preload", "list of strings", "[]", 1, spec_v_preload, P(s.preload), 0, PRELOAD_MAX, "Python modules that a waiting interpreter imports ahead of the next job") \
 	K("warm_pool.cuda_context", "boolean", "false", 1, spec_v_bool, P(s.cuda_context), 0, 0, "that interpreter also makes a CUDA context on the rank's GPU") \
 	K("priority", "integer", "0", 1, spec_v_i64, P(s.priority), -1000, 1000, "higher starts first") \

@@ -140,6 +140,20 @@ void spec_v_text(struct spec_parse *p, const struct spec_rule *r, const char *wh
 		spec_set_text(out, r->offset, s);
 }
 
+void spec_v_pool(struct spec_parse *p, const struct spec_rule *r, const char *where, const cJSON *v,
+                 void *out)
+{
+	char id[24];
+	const char *s = id;
+
+	if (cJSON_IsNumber(v) && v->valuedouble >= 1 && v->valuedouble < 1e15)
+		snprintf(id, sizeof(id), "%.0f", v->valuedouble);
+	else
+		s = spec_string(p, where, v, (size_t)r->max, 0);
+	if (s && *s)
+		spec_set_text(out, r->offset, s);
+}
+
 void spec_v_path(struct spec_parse *p, const struct spec_rule *r, const char *where, const cJSON *v,
                  void *out)
 {

@@ -29,7 +29,7 @@ static const struct {
      "nodes:i? ranks:i? members:i? expected_start:t? expected_whole:b? expected_cut:b? expected_nodes:S? "
      "price_per_hour_usd:n? expected_price_usd:n? max_price_usd:n? members_expected_price_usd:n? "
      "members_max_price_usd:n? resume_from_job:i? resume_from_step:i? change:O<Change>? resume:O<Resume>? "
-     "pool:O<PoolUse>? warnings:S?",
+     "pool:O<PoolUse>? wants_pool:i? warnings:S?",
      "the new job; with dry_run, text describes it and says whether it would start now; expected_start, "
      "expected_nodes: the present forecast; max_price_usd: the price at its time limit; members_...: of "
      "all members of an array or a sweep, the others are of one member; resume_from_job, "
@@ -99,7 +99,7 @@ static const struct {
     {"Why",
      "id:i ref:s status:s text:s waits_for:S ahead:i behind:i? due:b? need_instances:i? "
      "free_instances:i? possible_instances:i? expected_start:t? expected_whole:b? expected_cut:b? "
-     "next:a? change:O<Change>? resume:O<Resume>? pool:O<PoolUse>?",
+     "next:a? change:O<Change>? resume:O<Resume>? pool:O<PoolUse>? wants_pool:i?",
      "text: a sentence; ahead: jobs that go first; due: the job has waited so long that it goes before "
      "fair share; need_instances, free_instances, possible_instances: of a waiting job, the instances "
      "that it needs, that are free, and that the cluster could give"},

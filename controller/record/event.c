@@ -180,6 +180,7 @@ static int apply_submitted(struct ctx *c)
 	rec_set(&r->spec_sha256, data_text(c, "spec_sha256"));
 	rec_set(&r->reason, data_text(c, "reason"));
 	rec_set(&r->skip_steps, data_text(c, "skip_steps"));
+	r->wants_pool = data_whole(c, "wants_pool", 0);
 	r->priority = data_number(c, "priority", 0);
 	r->nodes = (uint32_t)data_whole(c, "nodes", 0);
 	r->gpus = (uint32_t)data_whole(c, "gpus", 0);
@@ -218,6 +219,7 @@ static int apply_changed(struct ctx *c)
 	r->priority = data_number(c, "priority", r->priority);
 	r->pinned = (uint8_t)data_whole(c, "pinned", r->pinned);
 	r->max_runtime_s = data_whole(c, "max_runtime_s", r->max_runtime_s);
+	r->wants_pool = data_whole(c, "wants_pool", r->wants_pool);
 	if (data_text(c, "queue"))
 		rec_set(&r->queue, data_text(c, "queue"));
 	if (data_text(c, "notes"))
@@ -425,6 +427,7 @@ static int apply_placed(struct ctx *c)
 	rec_set(&a->skip_steps, r->skip_steps);
 	rec_set(&r->begins, NULL);
 	r->begins_asked = 0;
+	r->wants_pool = 0;
 	rec_set(&r->reason, data_text(c, "reason"));
 	return 0;
 }

@@ -21,7 +21,7 @@
 	E(EV_SUBMITTED, "submitted", submitted) /* all facts of a new job; status queued or held */              \
 	E(EV_HELD, "held", status)                                                                               \
 	E(EV_RELEASED, "released", status)                                                                       \
-	E(EV_CHANGED, "changed", changed)             /* priority, queue, notes, name, pinned, max_runtime_s */  \
+	E(EV_CHANGED, "changed", changed)             /* priority, queue, notes, name, wants_pool ... */         \
 	E(EV_AWAITED, "awaited", reason)              /* a dependency is met; reason: the others */              \
 	E(EV_MEMBERS_RUN, "members_run", members_run) /* an array's first member has started */                  \
 	E(EV_RUNG, "rung", rung)        /* a member's value at a comparison of successive halving */             \

@@ -91,6 +91,7 @@ struct job_rec {
 	 * of an earlier attempt. After the end: the newest checkpoint of its last attempts. While a user wants
 	 * a requeue: NULL at the newest step, "start", "step:1200". */
 	char *begins;
+	uint64_t wants_pool;  /* warm pool that its first attempt waits for; 0 none */
 	uint8_t begins_asked; /* a user asked for that step: no other checkpoint takes its place */
 	/* Sum over ended attempts of the time from the first rank's start to the outcome; start of the present
 	 * one. 0 for an array, which has its own start and end. */

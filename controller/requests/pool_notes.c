@@ -10,6 +10,7 @@
 #include "common/base/xalloc.h"
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
+#include "controller/share/pool_want.h"
 #include "controller/share/pools.h"
 #include "controller/state/node_table.h"
 #include "controller/state/turn.h"
@@ -269,7 +270,18 @@ void pool_note_job(const struct core *c, const struct cjob *j, cJSON *body, stru
 
 	if (o)
 		say_match(o, "; it uses", a->n_places, t);
+	else if (j->r.status == JOB_QUEUED && j->r.wants_pool)
+		pool_want_say(c, j->r.wants_pool, t);
 	else if (j->r.status == JOB_QUEUED)
 		say_owned(c, j, t);
 	cJSON_AddItemToObject(body, "pool", o ? o : cJSON_CreateNull());
+	pool_note_wanted(j->r.wants_pool, body);
+}
+
+void pool_note_wanted(uint64_t pool, cJSON *body)
+{
+	if (pool)
+		json_add_u64(body, "wants_pool", pool);
+	else
+		cJSON_AddNullToObject(body, "wants_pool");
 }

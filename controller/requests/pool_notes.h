@@ -21,6 +21,8 @@ void pool_places_sums(const struct pool_places *l, cJSON *nodes);
 /* Adds the pool that a new job would use there, and what does not match. source: digest; NULL: none. */
 void pool_note_places(struct core *c, const struct job_spec *s, const char *source,
                       const struct sched_forecast *f, cJSON *body, struct text *t);
+void pool_note_wanted(uint64_t pool,
+                      cJSON *body); /* adds the number of the one that a job waits for; 0 none */
 /* Adds the pool that the newest attempt used, or to a waiting job the pools of its owner. */
 void pool_note_job(const struct core *c, const struct cjob *j, cJSON *body, struct text *t);
 

@@ -30,6 +30,7 @@
 #include "controller/share/cost.h"
 #include "controller/share/forecast.h"
 #include "controller/share/instances.h"
+#include "controller/share/pool_want.h"
 #include "controller/share/pools.h"
 #include "controller/share/queues.h"
 #include "controller/state/core_state.h"
@@ -179,10 +180,24 @@ struct asked {
 	uint64_t from_job;          /* whose checkpoint a retry begins with; 0 none */
 	int64_t from_step;          /* -1: not known */
 	const char *bundle, *account;
+	uint64_t pool; /* that it waits for; 0 none */
 	int hold, dry_run;
 	const char *note;       /* why it cannot start yet; "" unknown */
+	struct text *no_pool;   /* why a copy does not wait for the pool that it names; empty: it does */
 	struct text *beginning; /* what is doubtful about the checkpoint; empty: nothing */
 };
+
+/* A copy of a job runs without a pool that is gone. */
+static int check_pool(struct core *c, const struct request *rq, struct asked *a, struct err *e)
+{
+	int rc = pool_want_find(c, rq->spec, owner_of_new(c, rq), &a->pool, e);
+
+	if (rc < 0 && rq->job && e->code == ERR_NOT_FOUND) {
+		text_add(a->no_pool, "%s", e->text);
+		rc = 0;
+	}
+	return rc;
+}
 
 static int check_refs(struct core *c, const struct request *rq, struct asked *a, struct err *e)
 {
@@ -260,6 +275,8 @@ static cJSON *submitted_data(struct core *c, const struct request *rq, const str
 		json_add_u64(d, a->retries ? "retry_of" : "cloned_from", rq->job);
 	if (a->retries && a->retries->r.skip_steps)
 		json_add_str(d, "skip_steps", a->retries->r.skip_steps);
+	if (a->pool)
+		json_add_u64(d, "wants_pool", a->pool);
 	if (rq->role == ROLE_JOB)
 		json_add_u64(d, "submitted_by_job", rq->token_job);
 	return d;
@@ -301,6 +318,8 @@ static void add_warnings(const struct core *c, const struct job_spec *s, const s
 
 	spec_notes(s, &notes);
 	add_shortened(c, s, &notes);
+	if (!text_is_empty(a->no_pool))
+		strv_add(&notes, a->no_pool->at);
 	if (!text_is_empty(a->beginning))
 		strv_add(&notes, a->beginning->at);
 	list = notes.n ? cJSON_AddArrayToObject(body, "warnings") : NULL;
@@ -420,7 +439,9 @@ static void foresee_start(struct core *c, const struct request *rq, const struct
 		return;
 	}
 	decide(c); /* jobs that wait already go first */
-	alloc_ask(c, rq->spec, owner_of_new(c, rq), a->bundle, &r, &f);
+	alloc_ask(c, rq->spec,
+	          &(struct alloc_new){.owner = owner_of_new(c, rq), .source = a->bundle, .pool = a->pool}, &r,
+	          &f);
 	budget_explain(c, rq->spec->queue, owner_of_new(c, rq), &r);
 	if (r.why != SCHED_FITS && r.why != SCHED_DEPENDS) {
 		suggest(c, rq->spec, NULL, owner_of_new(c, rq), 0, body, &change);
@@ -429,6 +450,7 @@ static void foresee_start(struct core *c, const struct request *rq, const struct
 	forecast_json(c, &f, body);
 	name_nodes(c, &f, cJSON_AddArrayToObject(body, "expected_nodes"), &where);
 	pool_note_places(c, rq->spec, a->bundle, &f, body, &warm);
+	pool_note_wanted(a->pool, body);
 	add_prices(c, rq, places_price(c, rq->spec, f.places, f.n), body, &costs);
 	free(f.places);
 	forecast_text(c, &f, when.at, when.size);
@@ -440,6 +462,7 @@ static void foresee_start(struct core *c, const struct request *rq, const struct
 		text_add(t, "it would wait%s", r.text + 5); /* "waits for ..." */
 	} else {
 		text_add(t, "it would wait: %s", r.text);
+		pool_want_say(c, a->pool, t);
 		if (r.ahead)
 			text_add(t, "; %u job%s ahead", r.ahead, r.ahead == 1 ? "" : "s");
 		text_add(t, "%s", change.at);
@@ -481,7 +504,9 @@ static void take_submit(struct core *c, struct request *rq, const struct cjob *r
 	struct err e;
 	TEXT(note);
 	TEXT(doubt);
-	struct asked a = {.note = note.at, .beginning = &doubt, .retries = retries, .from_step = -1};
+	TEXT(no_pool);
+	struct asked a = {
+	    .note = note.at, .beginning = &doubt, .no_pool = &no_pool, .retries = retries, .from_step = -1};
 
 	if (idem_seen(c, rq))
 		return;
@@ -495,8 +520,9 @@ static void take_submit(struct core *c, struct request *rq, const struct cjob *r
 	    json_get_bool(rq->body, "", "hold", &a.hold, &e) < 0 ||
 	    json_get_bool(rq->body, "", "dry_run", &a.dry_run, &e) < 0 || check_limits(c, rq->spec, &e) < 0 ||
 	    check_members(c, rq, &e) < 0 || check_bundle(rq, a.bundle, a.dry_run, &e) < 0 ||
-	    check_refs(c, rq, &a, &e) < 0 || instances_check(c, rq->spec, &e) < 0 ||
-	    cost_check(c, rq->spec, &e) < 0 || check_possible(c, rq->spec, owner_of_new(c, rq), &note, &e) < 0 ||
+	    check_refs(c, rq, &a, &e) < 0 || check_pool(c, rq, &a, &e) < 0 ||
+	    instances_check(c, rq->spec, &e) < 0 || cost_check(c, rq->spec, &e) < 0 ||
+	    check_possible(c, rq->spec, owner_of_new(c, rq), &note, &e) < 0 ||
 	    check_quota(c, rq->spec, owner_of_new(c, rq), &e) < 0 ||
 	    await_check(c, rq->spec, note.at, note.size, &e) < 0) {
 		reply_err(c, rq, &e);

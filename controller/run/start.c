@@ -25,6 +25,7 @@
 #include "controller/run/resolve.h"
 #include "controller/share/alloc.h"
 #include "controller/share/cost.h"
+#include "controller/share/pool_want.h"
 #include "controller/share/pools.h"
 #include "controller/state/core_state.h"
 #include "controller/state/jobs.h"
@@ -299,6 +300,7 @@ void decide(struct core *c)
 		}
 		sched_decision_free(d);
 		pools_settle(c);
+		pool_want_review(c);
 	}
 }
 

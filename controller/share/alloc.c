@@ -21,6 +21,7 @@
 #include "controller/share/instances.h"
 #include "controller/share/node_feed.h"
 #include "controller/share/node_health.h"
+#include "controller/share/pool_want.h"
 #include "controller/share/pools.h"
 #include "controller/state/core_state.h"
 #include "controller/state/history.h"
@@ -150,6 +151,7 @@ static void wishes_init(struct core *c, struct wishes *w, const struct job_spec 
 	    .submit_s = j && j->r.queued_us ? queued_since(j) / 1000000 : sched_time(c),
 	    .limit_s = alloc_limit_s(c, j ? j : &none, spec),
 	    .believed_s = believed_limit_s(c, spec, j, owner),
+	    .pool = j ? j->r.wants_pool : 0,
 	    .after = w->deps,
 	};
 	if (owner)
@@ -240,7 +242,7 @@ static int try_now(struct core *c, uint64_t id, struct sched_forecast *f)
 }
 
 /* Follows S-323. */
-void alloc_ask(struct core *c, const struct job_spec *spec, const char *owner, const char *source,
+void alloc_ask(struct core *c, const struct job_spec *spec, const struct alloc_new *of,
                struct sched_reason *r, struct sched_forecast *f)
 {
 	const struct spec_after *never;
@@ -248,7 +250,8 @@ void alloc_ask(struct core *c, const struct job_spec *spec, const char *owner, c
 	struct err e;
 
 	*f = (struct sched_forecast){.start_s = UINT64_MAX};
-	wishes_init(c, &w, spec, NULL, owner, source);
+	wishes_init(c, &w, spec, NULL, of->owner, of->source);
+	w.in.pool = of->pool;
 	if (await_fill(c, spec, w.deps, &w.in.n_after, &never, &e) < 0 || never)
 		w.in.n_after = 0;
 	history_note(c, "try");
@@ -257,7 +260,7 @@ void alloc_ask(struct core *c, const struct job_spec *spec, const char *owner, c
 	if (r->why != SCHED_DEPENDS && try_now(c, w.in.id, f))
 		r->why = SCHED_FITS;
 	else if (r->why != SCHED_DEPENDS)
-		forecast_job(c, w.in.id, owner, spec->name, f);
+		forecast_job(c, w.in.id, of->owner, spec->name, f);
 	sched_job_remove(c->sched, w.in.id);
 	pools_settle(c);
 	history_note(c, "tried");
@@ -336,6 +339,7 @@ void alloc_queue(struct core *c, struct cjob *j, const struct job_spec *spec)
 	if (await_queue(c, j, spec, w.deps, &n_deps) < 0)
 		return;
 	wait_begin(c, j, spec->max_wait_s);
+	pool_want_note(c, j);
 	wishes_init(c, &w, spec, j, j->r.owner, NULL);
 	w.in.n_after = n_deps;
 	j->typed = spec->instance_types.n > 0;
@@ -573,6 +577,7 @@ void alloc_prepare(struct core *c)
 		node_health_review(c);
 	node_feed(c); /* of nodes whose level fell */
 	pools_settle(c);
+	pool_want_review(c);
 }
 
 /* Kept places stay where the last attempt had them, so that node ranks change as little as can be. */

@@ -34,9 +34,12 @@ void wait_review(struct core *c, struct cjob *j); /* ends a queued job whose lon
 void alloc_holds(struct core *c, struct cjob *j, const struct job_spec *spec, uint64_t held_s);
 void alloc_release(struct core *c, struct cjob *j, uint64_t node);
 int alloc_possible(struct core *c, const struct job_spec *spec, struct sched_reason *r);
-/* Fills what `why` would say if that user submitted the job with that source (a digest; NULL none) now. Call
- * decide first. */
-void alloc_ask(struct core *c, const struct job_spec *spec, const char *owner, const char *source,
+struct alloc_new {              /* a job that is not submitted yet */
+	const char *owner, *source; /* source: digest; NULL none */
+	uint64_t pool;              /* that it waits for; 0 none */
+};
+/* Fills what `why` would say if the job were submitted now. Call decide first. */
+void alloc_ask(struct core *c, const struct job_spec *spec, const struct alloc_new *of,
                struct sched_reason *r, struct sched_forecast *f);
 void alloc_open(struct core *c);              /* creates the library, without jobs */
 uint64_t alloc_next_us(const struct core *c); /* when a pass is due by time alone; UINT64_MAX never */

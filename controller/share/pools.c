@@ -188,6 +188,7 @@ void pool_feed(struct core *c, struct pool_rec *p)
 		sched_pool_remove(c->sched, p->id);
 	free(parts);
 	pool_bill(c, p);
+	c->pools.look = 1;
 	c->alloc.dirty = 1;
 }
 

@@ -147,6 +147,9 @@ struct pool_table {               /* share/pools.c */
 	uint64_t at_us;               /* boot: the next review */
 	struct sched_pool_lost *lost; /* share/pool_take.c: not dealt with yet */
 	size_t n_lost;
+	uint64_t *wanting; /* share/pool_want.c: jobs that wait for one pool */
+	size_t n_wanting;
+	int look;                /* at these: a pool has changed, or a job came */
 	struct pool_user *users; /* share/pool_match.c: by name */
 };
 

@@ -67,7 +67,8 @@
 	C(TEXT, skip_steps, SAME) /* steps that its next attempt leaves out; "" none */ \
 	C(U32, alerts, SAME) /* what its watches have found, in all */ \
 	C(TEXT, alert, SAME) /* JSON: the newest one, as in its event, and "at_us"; "" none */ \
-	C(U8, begins_asked, SAME) /* 1: a user asked for the step that `begins` has */
+	C(U8, begins_asked, SAME) /* 1: a user asked for the step that `begins` has */ \
+	C(U64, wants_pool, SAME) /* warm pool that it waits for until its first attempt; 0 none */
 
 #define ATTEMPT_TABLE(F, C) \
 	F(U64, job, KEY) \
