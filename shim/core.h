@@ -1,11 +1,13 @@
 /*
  * core: the one shim of this program, its phases, and what the control socket may ask of it.
  *
- *   WAITING -> STARTING -> RUNNING -> ENDING -> ENDED
- *      |          |
- *      +----------+-> FAILED
+ *   WAITING ------------> STARTING -> RUNNING -> ENDING -> ENDED
+ *      |  \-> PARKED ->/    |
+ *      |        |           |
+ *      +--------+-----------+-> FAILED
  *
- * STARTING: forked, not yet executed. ENDING: the process has ended, its output and its strays have not.
+ * PARKED: has its launcher, waits for the job. STARTING: forked, not yet executed. ENDING: the process has
+ * ended, its output and its strays have not.
  */
 #ifndef HEARTH_SHIM_CORE_H
 #define HEARTH_SHIM_CORE_H
@@ -16,7 +18,7 @@
 #include "shim/out.h"
 #include "shim/state.h"
 
-enum shim_phase { SP_WAITING, SP_STARTING, SP_RUNNING, SP_ENDING, SP_ENDED, SP_FAILED };
+enum shim_phase { SP_WAITING, SP_PARKED, SP_STARTING, SP_RUNNING, SP_ENDING, SP_ENDED, SP_FAILED };
 enum shim_ladder { LADDER_NONE, LADDER_TERM, LADDER_KILL };
 
 struct ctl;
@@ -35,6 +37,10 @@ struct shim {
 	uint8_t oom, ended_by; /* ended_by: enum ended_by */
 	char text[STATE_TEXT_MAX];
 	uint64_t oom_before; /* sum of the oom_kill counters at the start */
+	/* of a process that is parked */
+	int armed;           /* it has its launcher, or none is to come */
+	int arm_fd;          /* stdin from the launcher, -1 none */
+	struct strv arm_env; /* variables from the launcher: they win */
 	/* the kill ladder; times are boot time, 0 = none */
 	enum shim_ladder ladder;
 	enum ended_by ladder_by;
@@ -70,8 +76,18 @@ void shim_fini(struct shim *s);
 void shim_status(struct shim *s, struct wm_shim_status *st);
 /* Starts the process: the answer comes by ctl_started. in_fd (-1 none) is taken when 0 is returned. */
 int shim_go(struct shim *s, const struct wm_shim_go *go, int in_fd, struct err *e);
+/* The agent's go for a parked process; answered like shim_go. */
+int shim_unpark(struct shim *s, const struct wm_shim_start *m, struct err *e);
+void shim_mirror_ended(struct shim *s); /* the launcher's stub is gone */
 int shim_signal(struct shim *s, int signo, int only_if_caught, struct err *e);
 void shim_quit(struct shim *s, uint32_t grace_ms, enum ended_by by);
 int shim_release(struct shim *s, struct err *e);
+
+/* For start. */
+/* Adds a sentence; cut when full. */
+void shim_set_text(struct shim *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+int shim_record(struct shim *s, struct err *e);
+void shim_enter(struct shim *s, enum shim_phase p);
+void shim_fail(struct shim *s, const char *text); /* FAILED; nothing of the process may be left */
 
 #endif

@@ -72,10 +72,8 @@ static void conn_close(struct ctl *c, struct conn *k)
 	buf_fini(&k->out);
 	*k = (struct conn){.fd = -1};
 	/* The stub is gone, and with it the launcher's hold on the process. */
-	if (mirror && (c->s->phase == SP_STARTING || c->s->phase == SP_RUNNING)) {
-		log_info("event=mirror_ended");
-		shim_quit(c->s, c->s->l.grace_ms, BY_LAUNCHER);
-	}
+	if (mirror && c->s->phase < SP_ENDING)
+		shim_mirror_ended(c->s);
 }
 
 /* A connection that fails here is only marked: the caller may still be using it. */
@@ -216,23 +214,47 @@ static void on_tail(struct ctl *c, struct conn *k, uint64_t id, const void *msg)
 	send_reply(c, k, WM_SHIM_DATA, &d, id);
 }
 
+/* A connection has one answer to wait for. */
+static int is_pending(struct ctl *c, struct conn *k, uint64_t id)
+{
+	if (k->go_pending)
+		reply_ok(c, k, id, ERR_CONFLICT, "the go before is not answered yet");
+	return k->go_pending;
+}
+
 static void on_go(struct ctl *c, struct conn *k, uint64_t id, const void *msg)
 {
 	const struct wm_shim_go *m = msg;
-	int in_fd = k->n_fds ? k->fds[0] : -1;
+	int in_fd = k->n_fds ? k->fds[0] : -1, mirror_before = k->mirror;
 	struct err why;
 
+	if (is_pending(c, k, id))
+		return;
 	k->go_id = id;
 	k->go_pending = 1;
-	k->mirror = m->mirror != 0;
+	k->mirror |= m->mirror != 0;
 	if (shim_go(c->s, m, in_fd, &why) < 0) {
 		k->go_pending = 0;
-		k->mirror = 0;
+		k->mirror = mirror_before;
 		reply_err(c, k, id, &why);
 	} else if (k->n_fds) {
 		k->fds[0] = -1; /* taken */
 	}
 	drop_fds(k);
+}
+
+static void on_start(struct ctl *c, struct conn *k, uint64_t id, const void *msg)
+{
+	struct err why;
+
+	if (is_pending(c, k, id))
+		return;
+	k->go_id = id;
+	k->go_pending = 1;
+	if (shim_unpark(c->s, msg, &why) < 0) {
+		k->go_pending = 0;
+		reply_err(c, k, id, &why);
+	}
 }
 
 static void on_attach(struct ctl *c, struct conn *k, uint64_t id, const void *msg)
@@ -265,7 +287,7 @@ static const struct verb {
 } verbs[] = {
     {WM_SHIM_HELLO, on_hello, 0}, {WM_SHIM_QUERY, on_query, 0},     {WM_SHIM_SIGNAL, on_signal, 0},
     {WM_SHIM_TAIL, on_tail, 0},   {WM_SHIM_GO, on_go, 0},           {WM_SHIM_ATTACH, on_attach, 0},
-    {WM_SHIM_QUIT, on_quit, 1},   {WM_SHIM_RELEASE, on_release, 1},
+    {WM_SHIM_QUIT, on_quit, 1},   {WM_SHIM_RELEASE, on_release, 1}, {WM_SHIM_START, on_start, 1},
 };
 
 static const struct verb *verb_of(uint16_t type)
@@ -343,7 +365,7 @@ static size_t frame_limit(const struct ctl *c, const struct conn *k)
 {
 	if (!k->greeted)
 		return IN_STRANGER;
-	return c->s->phase == SP_WAITING ? IN_WAITING : IN_STARTED;
+	return c->s->phase <= SP_PARKED ? IN_WAITING : IN_STARTED;
 }
 
 static void take_frames(struct ctl *c, struct conn *k)

@@ -1,9 +1,10 @@
 /*
- * ctl: the socket DIR/ctl and its eight verbs (docs/spec/03-shim.md).
+ * ctl: the socket DIR/ctl and its nine verbs (docs/spec/03-shim.md).
  *
  * Root, the shim's own user and the user of the process may connect; that user is a guest, who may do
- * everything but quit and release. All limits are fixed: connections, bytes of a frame, bytes that wait for a
- * slow reader. The shim closes a connection that passes one. No client can hold up the process or its output.
+ * everything but quit, release and start. All limits are fixed: connections, bytes of a frame, bytes that
+ * wait for a slow reader. The shim closes a connection that passes one. No client can hold up the process or
+ * its output.
  */
 #ifndef HEARTH_SHIM_CTL_H
 #define HEARTH_SHIM_CTL_H

@@ -57,9 +57,16 @@
 	F(U8, core_files)                                                                                        \
 	F(STR, lease)
 
+/* Since version 3. */
+#define LAUNCH_FIELDS_3(F)                                                                                   \
+	F(U8, park)                                                                                              \
+	F(U8, await_launcher)                                                                                    \
+	F(STRV, park_argv)
+
 #define LAUNCH_FIELDS(F)                                                                                     \
 	LAUNCH_FIELDS_1(F)                                                                                       \
-	LAUNCH_FIELDS_2(F)
+	LAUNCH_FIELDS_2(F)                                                                                       \
+	LAUNCH_FIELDS_3(F)
 
 static int put_U8(struct buf *b, const uint8_t *v)
 {
@@ -219,6 +226,9 @@ int launch_decode(const void *data, size_t n, struct shim_launch *l, struct err 
 	LAUNCH_FIELDS_1(GET)
 	if (version >= 2) {
 		LAUNCH_FIELDS_2(GET)
+	}
+	if (version >= 3) {
+		LAUNCH_FIELDS_3(GET)
 	}
 #undef GET
 	if (rc < 0 || buf_left(&body)) {

@@ -1,5 +1,5 @@
 /*
- * shim: the loop, the phases and the kill ladder.
+ * shim: the loop, the phases and the kill ladder. start.c has the way to the program.
  *
  * The order that makes the record trustworthy: DIR/state names the child before the child may execute
  * anything, so a shim that dies at any point leaves either "not started" or the name of what it started. How
@@ -25,6 +25,7 @@
 #include "common/base/log.h"
 #include "shim/core.h"
 #include "shim/ctl.h"
+#include "shim/start.h"
 
 #define PIPES_HELD_US  500000 /* how long strays may hold the pipes after the process has ended */
 #define ROUND_FIRST_US 5000
@@ -33,17 +34,13 @@
 #define GIVE_UP_US     10000000 /* after so long SIGKILL does not help: asleep in the kernel */
 #define STATE_RETRY_US 1000000
 #define TERM_AGAIN_US  2000000 /* a SIGTERM that was passed on so recently counts for the ladder */
-#define OOM_FILE_MAX   8192
 
 static uint64_t now_us(const struct shim *s)
 {
 	return clock_boot_us(s->clock);
 }
 
-static void set_text(struct shim *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
-/* Adds a sentence; cut when full. */
-static void set_text(struct shim *s, const char *fmt, ...)
+void shim_set_text(struct shim *s, const char *fmt, ...)
 {
 	size_t used = strlen(s->text);
 	va_list ap;
@@ -57,12 +54,16 @@ static void set_text(struct shim *s, const char *fmt, ...)
 
 /* ---- the record --------------------------------------------------------------------------------- */
 
-static enum proc_state public_state(enum shim_phase p)
+/* States only move forward: a process that was parked stays so until it runs. */
+static enum proc_state public_state(const struct shim *s)
 {
-	switch (p) {
+	switch (s->phase) {
 	case SP_WAITING:
-	case SP_STARTING:
 		return PS_WAITING;
+	case SP_PARKED:
+		return PS_PARKED;
+	case SP_STARTING:
+		return s->l.park ? PS_PARKED : PS_WAITING;
 	case SP_RUNNING:
 	case SP_ENDING:
 		return PS_RUNNING;
@@ -79,7 +80,7 @@ void shim_status(struct shim *s, struct wm_shim_status *st)
 	*st = (struct wm_shim_status){.version = SHIM_VERSION,
 	                              .token = s->l.shim_token,
 	                              .kind = s->l.kind,
-	                              .state = (uint8_t)public_state(s->phase),
+	                              .state = (uint8_t)public_state(s),
 	                              .pid = (uint32_t)s->child.id.pid,
 	                              .start_ticks = s->child.id.start_ticks,
 	                              .exit_code = s->exit_code,
@@ -93,7 +94,7 @@ void shim_status(struct shim *s, struct wm_shim_status *st)
 	                              .text = s->text};
 }
 
-static int record_state(struct shim *s, struct err *e)
+int shim_record(struct shim *s, struct err *e)
 {
 	struct shim_state st = {.version = 1, .shim = s->self, .child = s->child.id};
 	struct err why;
@@ -110,189 +111,24 @@ static int record_state(struct shim *s, struct err *e)
 }
 
 /* Record first, then tell: nobody learns what a restart could not find again. */
-static void enter_phase(struct shim *s, enum shim_phase p)
+void shim_enter(struct shim *s, enum shim_phase p)
 {
 	s->phase = p;
-	record_state(s, NULL);
+	shim_record(s, NULL);
 	ctl_changed(s->ctl);
 }
 
-static void fail_start(struct shim *s, const char *text)
+void shim_fail(struct shim *s, const char *text)
 {
 	log_info("event=failed reason=\"%s\"", text);
-	set_text(s, "%s", text);
+	shim_set_text(s, "%s", text);
 	s->ended_us = clock_real_us(s->clock);
 	if (s->out)
 		out_close(s->out);
 	child_fini(&s->child);
-	enter_phase(s, SP_FAILED);
+	start_fini(s);
+	shim_enter(s, SP_FAILED);
 	ctl_started(s->ctl, ERR_INVALID, s->text);
-}
-
-/* ---- start -------------------------------------------------------------------------------------- */
-
-/* Sum of "oom_kill N" in the cgroup's event files. */
-static uint64_t oom_count(const struct shim *s)
-{
-	uint64_t sum = 0;
-
-	for (size_t i = 0; i < s->l.oom_files.n; i++) {
-		cleanup_close int fd = open(s->l.oom_files.v[i], O_RDONLY | O_CLOEXEC);
-		char text[OOM_FILE_MAX];
-		ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-		const char *p;
-
-		if (n <= 0)
-			continue;
-		text[n] = '\0';
-		p = strncmp(text, "oom_kill ", 9) == 0 ? text : strstr(text, "\noom_kill ");
-		if (p)
-			sum += strtoull(p + (*p == '\n') + 9, NULL, 10);
-	}
-	return sum;
-}
-
-static int open_metrics(const struct shim *s, int *fd, struct err *e)
-{
-	cleanup_free char *path = xasprintf("%s/metrics.jsonl", s->l.logdir);
-
-	*fd = -1;
-	if (!s->l.metrics)
-		return 0;
-	*fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0640);
-	return *fd < 0 ? err_sys(e, errno, "metrics file %s", path) : 0;
-}
-
-static int fork_child(struct shim *s, int in_fd, struct err *e)
-{
-	int ends[2];
-	struct child_io io = {.in_fd = in_fd};
-	int rc;
-
-	if (open_metrics(s, &io.metrics_fd, e) < 0)
-		return -1;
-	rc = out_pipes(s->out, ends, e);
-	if (rc == 0) {
-		io.out_fd = ends[0];
-		io.err_fd = ends[1];
-		rc = child_fork(&s->child, &s->l, &io, e);
-		close(ends[0]);
-		close(ends[1]);
-	}
-	if (io.metrics_fd >= 0)
-		close(io.metrics_fd);
-	return rc;
-}
-
-/* in_fd is taken. */
-static void start_process(struct shim *s, int in_fd)
-{
-	struct err why;
-	int rc;
-
-	if (s->l.metrics) {
-		char number[16];
-
-		snprintf(number, sizeof(number), "%d", SHIM_METRICS_FD);
-		strv_setenv(&s->l.env, "HEARTH_METRICS_FD", number);
-	}
-	s->oom_before = oom_count(s);
-	rc = fork_child(s, in_fd, &why);
-	if (in_fd >= 0)
-		close(in_fd);
-	if (rc < 0) {
-		fail_start(s, why.text);
-		return;
-	}
-	s->phase = SP_STARTING;
-	if (record_state(s, &why) < 0) {
-		/* Not released: it has executed nothing. */
-		child_await(&s->child);
-		err_wrap(&why, "the start cannot be recorded");
-		fail_start(s, why.text);
-		return;
-	}
-	child_release(&s->child);
-	if (s->l.lease && s->l.lease[0])
-		s->lease_at_us = now_us(s);
-}
-
-static int check_go(const struct shim *s, const struct wm_shim_go *go, struct err *e)
-{
-	static const char name[] = "OMPI_COMM_WORLD_RANK=";
-	const char *v;
-
-	if (s->phase == SP_FAILED)
-		return err_set(e, ERR_CONFLICT, "failed before: %s", s->text);
-	if (s->phase != SP_WAITING)
-		return err_set(e, ERR_CONFLICT, "started already");
-	for (uint32_t i = 0; i < go->env.n; i++) {
-		const char *eq = strchr(go->env.v[i], '=');
-
-		if (!eq || eq == go->env.v[i])
-			return err_set(e, ERR_INVALID, "environment: '%.80s' is not NAME=VALUE", go->env.v[i]);
-		v = go->env.v[i] + sizeof(name) - 1;
-		/* A process that believes to be another rank than its launcher does would train on the wrong data. */
-		if (s->l.kind == PROC_RANK && strncmp(go->env.v[i], name, sizeof(name) - 1) == 0 &&
-		    strtoull(v, NULL, 10) != s->l.rank)
-			return err_set(e, ERR_INVALID, "the launcher put rank %s where rank %u was prepared", v,
-			               s->l.rank);
-	}
-	return 0;
-}
-
-void shim_begin(struct shim *s)
-{
-	if (s->phase == SP_WAITING && !s->l.wait_go)
-		start_process(s, -1);
-}
-
-int shim_go(struct shim *s, const struct wm_shim_go *go, int in_fd, struct err *e)
-{
-	if (check_go(s, go, e) < 0)
-		return -1;
-	for (uint32_t i = 0; i < go->env.n; i++) {
-		const char *eq = strchr(go->env.v[i], '=');
-		cleanup_free char *name = xstrndup(go->env.v[i], (size_t)(eq - go->env.v[i]));
-
-		strv_setenv(&s->l.env, name, eq + 1);
-	}
-	if (go->cwd[0]) {
-		free(s->l.cwd);
-		s->l.cwd = xstrdup(go->cwd);
-	}
-	if (go->argv.n) {
-		strv_fini(&s->l.argv);
-		for (uint32_t i = 0; i < go->argv.n; i++)
-			strv_add(&s->l.argv, go->argv.v[i]);
-	}
-	start_process(s, in_fd);
-	return 0;
-}
-
-/* The child executed, or will not. */
-static void on_report(struct shim *s)
-{
-	char text[CHILD_TEXT_MAX];
-	int rc = child_report(&s->child, text);
-
-	if (rc == 0)
-		return;
-	if (rc < 0) {
-		/* It ends by itself right after its last word. */
-		child_await(&s->child);
-		if (!text[0] && WIFSIGNALED(s->child.raw_status))
-			snprintf(text, sizeof(text), "ended by %s before it was executed",
-			         proc_signal_name(WTERMSIG(s->child.raw_status)));
-		else if (!text[0])
-			snprintf(text, sizeof(text), "ended before it was executed");
-		fail_start(s, text);
-		return;
-	}
-	s->started_us = clock_real_us(s->clock);
-	log_info("event=started pid=%d", (int)s->child.id.pid);
-	enter_phase(s, SP_RUNNING);
-	ctl_started(s->ctl, ERR_NONE, "");
 }
 
 /* ---- the kill ladder ---------------------------------------------------------------------------- */
@@ -359,7 +195,8 @@ void shim_quit(struct shim *s, uint32_t grace_ms, enum ended_by by)
 
 	switch (s->phase) {
 	case SP_WAITING:
-		fail_start(s, "stopped before it was started");
+	case SP_PARKED:
+		shim_fail(s, "stopped before it was started");
 		break;
 	case SP_STARTING:
 	case SP_RUNNING:
@@ -413,7 +250,7 @@ static int ended_after_term(const struct shim *s)
 static void read_exit(struct shim *s)
 {
 	int raw = s->child.raw_status;
-	uint64_t killed_by_kernel = oom_count(s) - s->oom_before;
+	uint64_t killed_by_kernel = start_oom_kills(s) - s->oom_before;
 
 	s->signal = WIFSIGNALED(raw) ? (uint32_t)WTERMSIG(raw) : 0;
 	/* As shells say it; never 0 for a process that a signal ended, even to a reader that looks at nothing
@@ -423,18 +260,18 @@ static void read_exit(struct shim *s)
 	s->oom = killed_by_kernel > 0 && killed_by_kernel < UINT64_MAX / 2 && !s->killed &&
 	         s->exit_code == 128 + SIGKILL;
 	if (s->oom)
-		set_text(s, "killed by the kernel: out of memory");
+		shim_set_text(s, "killed by the kernel: out of memory");
 	else if (killed_by_kernel > 0 && killed_by_kernel < UINT64_MAX / 2)
-		set_text(s, "meanwhile the kernel killed %" PRIu64 " processes of the launch for lack of memory",
-		         killed_by_kernel);
+		shim_set_text(s, "meanwhile the kernel killed %" PRIu64 " processes of the launch for lack of memory",
+		              killed_by_kernel);
 	if (s->ladder != LADDER_NONE)
 		s->ended_by = (uint8_t)s->ladder_by;
 	else if (s->passed_on && ((int)s->signal == s->passed_on || ended_after_term(s)))
 		s->ended_by = BY_LAUNCHER;
 	if (s->ladder == LADDER_TERM)
-		set_text(s, "ended after SIGTERM");
+		shim_set_text(s, "ended after SIGTERM");
 	else if (s->ladder == LADDER_KILL)
-		set_text(s, "ended by SIGKILL after %u ms of grace", s->grace_ms);
+		shim_set_text(s, "ended by SIGKILL after %u ms of grace", s->grace_ms);
 }
 
 static void begin_ending(struct shim *s)
@@ -457,7 +294,7 @@ static void begin_ending(struct shim *s)
 	if (s->childless && out_eof(s->out))
 		s->phase = SP_ENDING; /* the whole end follows at once */
 	else
-		enter_phase(s, SP_ENDING);
+		shim_enter(s, SP_ENDING);
 }
 
 static void finish_shim(struct shim *s)
@@ -465,7 +302,7 @@ static void finish_shim(struct shim *s)
 	out_drain(s->out);
 	out_close(s->out);
 	child_fini(&s->child);
-	enter_phase(s, SP_ENDED);
+	shim_enter(s, SP_ENDED);
 	log_info("event=recorded out_bytes=%" PRIu64 " dropped_bytes=%" PRIu64, out_bytes(s->out),
 	         out_dropped(s->out));
 }
@@ -493,7 +330,7 @@ static void step_ending(struct shim *s)
 		log_info("event=kill_strays");
 	} else if (now >= s->give_up_us) {
 		n = child_list(pids, sizeof(pids));
-		set_text(s, "%d processes do not end although killed: %s", n, pids);
+		shim_set_text(s, "%d processes do not end although killed: %s", n, pids);
 		finish_shim(s);
 		return;
 	}
@@ -508,7 +345,7 @@ static void on_child(struct shim *s)
 		continue;
 	s->childless = child_reap(&s->child);
 	if (s->phase == SP_STARTING && !s->child.running)
-		on_report(s); /* its word was written before it ended */
+		start_reported(s); /* its word was written before it ended */
 	if (s->phase == SP_RUNNING && !s->child.running)
 		begin_ending(s);
 }
@@ -534,7 +371,7 @@ static void look_at_lease(struct shim *s)
 		return;
 	log_warn("event=lease_over");
 	if (s->phase != SP_ENDING)
-		set_text(s, "the lease of this node was over and no agent ran");
+		shim_set_text(s, "the lease of this node was over and no agent ran");
 	shim_quit(s, 0, BY_LEASE);
 }
 
@@ -582,7 +419,7 @@ static void loop_step(struct shim *s)
 		step_ending(s);
 	}
 	if (s->state_retry_us && now >= s->state_retry_us)
-		record_state(s, NULL);
+		shim_record(s, NULL);
 }
 
 static void wait_for(const struct shim *s, struct pollfd *fds, nfds_t n, uint64_t due)
@@ -616,7 +453,7 @@ void shim_run(struct shim *s)
 		if (s->out)
 			out_handle(s->out, fds + 2);
 		if (fds[1].revents && s->phase == SP_STARTING)
-			on_report(s);
+			start_reported(s);
 		if (fds[0].revents)
 			on_child(s);
 		ctl_handle(s->ctl, fds + 4, n);
@@ -632,7 +469,7 @@ int shim_init(struct shim *s, const char *dir, int dir_fd, struct shim_launch *l
 	struct err why;
 	sigset_t chld;
 
-	*s = (struct shim){.clock = clock_real(), .dir_fd = dir_fd, .signal_fd = -1, .l = *l};
+	*s = (struct shim){.clock = clock_real(), .dir_fd = dir_fd, .signal_fd = -1, .arm_fd = -1, .l = *l};
 	*l = (struct shim_launch){0};
 	child_init(&s->child);
 	if (proc_identify(getpid(), &s->self, e) < 0)
@@ -646,9 +483,9 @@ int shim_init(struct shim *s, const char *dir, int dir_fd, struct shim_launch *l
 	s->out = out_create(s->l.logdir, s->l.segment_bytes, s->l.max_bytes, s->clock, &why);
 	if (!s->out) {
 		s->phase = SP_FAILED;
-		set_text(s, "%s", why.text);
+		shim_set_text(s, "%s", why.text);
 	}
-	if (record_state(s, e) < 0)
+	if (shim_record(s, e) < 0)
 		return err_wrap(e, "%s", dir);
 	s->ctl = ctl_create(s, e);
 	return s->ctl ? 0 : -1;
@@ -663,6 +500,7 @@ void shim_fini(struct shim *s)
 	}
 	out_destroy(s->out);
 	child_fini(&s->child);
+	start_fini(s);
 	if (s->signal_fd >= 0)
 		close(s->signal_fd);
 	shim_launch_fini(&s->l);

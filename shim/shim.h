@@ -9,8 +9,8 @@
  * - DIR/key: the shim's token alone, 0400, for the account that the process runs as: hearth-rank reads it
  *   (shim_key_read)
  * - DIR/state: who the shim is and what became of the process (replaced atomically at each change)
- * - DIR/ctl: unix socket, eight verbs. The peer's uid is checked: its own or root; the process's account for
- *   all but release and quit.
+ * - DIR/ctl: unix socket, nine verbs. The peer's uid is checked: its own or root; the process's account for
+ *   all but release, quit and start.
  * - DIR/log: what the shim itself has to say; a few lines
  * - LOGDIR/out.OFFSET.log: raw bytes of stdout and stderr in order of arrival; OFFSET: 20 digits, the offset
  * of its first byte in the stream
@@ -73,7 +73,30 @@ struct shim_launch {
 	uint8_t allow_setuid; /* set-uid programs and file capabilities give rights; 0: PR_SET_NO_NEW_PRIVS */
 	uint8_t core_files;   /* the core limit stays as it is; 0: none, also not by the process's own wish */
 	char *lease; /* the record by which the process ends without an agent (lease_file.h); "" or NULL none */
+	/* A parked process starts by SHIM_START, which the agent sends once the state is PS_PARKED. */
+	uint8_t park;
+	uint8_t await_launcher; /* PS_PARKED comes after SHIM_GO with mirror = 1 (hearth-rank); 0: without one */
+	struct strv park_argv;  /* the waiting interpreter; empty none */
 };
+
+/* The waiting interpreter is started like the process (user, cgroups, container, limits, pipes, directory),
+ * once the launcher's go has come. HEARTH_PARK_FD in its environment names descriptor SHIM_PARK_FD, a stream
+ * socket:
+ *
+ * - interpreter -> shim, once: "ready\n" or "ready MARK\n"; or "bad TEXT\n", which ends it
+ * - shim -> interpreter, at SHIM_START with preloaded = 1: u32 length of what follows, then argv, env and
+ *   [cwd] as lists: u32 count, then count x (u32 length, bytes); big-endian. The shim then shuts its side.
+ * - interpreter -> shim, within SHIM_BEGIN_MS: 'g', before it runs the program. This is the start: state
+ *   PS_RUNNING. Stdout and stderr from here on are the program's.
+ *
+ * An interpreter that is bad, ends, or prints while it is parked is killed; the process stays parked without
+ * it. text of a PS_PARKED status is "" without park_argv, else begins with one of these two; a watch sees the
+ * change. SHIM_START with preloaded = 1 is ERR_UNSUPPORTED without an interpreter; with preloaded = 0 the
+ * shim kills the interpreter first. */
+#define SHIM_PARK_FD    8
+#define SHIM_BEGIN_MS   5000
+#define SHIM_TEXT_READY "interpreter ready"        /* then " MARK" when it said one */
+#define SHIM_TEXT_BAD   "interpreter not usable: " /* then why */
 
 /* DIR/launch (0600) and DIR/key (0400, given to l->uid when set_ids), each atomically. NULL strings are
  * stored as "". */

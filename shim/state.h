@@ -19,7 +19,7 @@ int launch_decode(const void *data, size_t n, struct shim_launch *l, struct err 
 #define STATE_MAGIC    0x48535331u /* "HSS1" */
 #define STATE_VERSION  1           /* for ever: agents of any version read it */
 #define LAUNCH_MAGIC   0x48534c31u /* "HSL1" */
-#define LAUNCH_VERSION 2
+#define LAUNCH_VERSION 3
 #define LAUNCH_OLDEST  1 /* that a shim still reads */
 
 #endif

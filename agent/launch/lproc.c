@@ -1,6 +1,6 @@
 /*
- * lproc: a process of a launch, as its shim reports it. States only move forward: waiting, running, one of
- * the ends. A late report is dropped.
+ * lproc: a process of a launch, as its shim reports it. States only move forward: waiting, parked, running,
+ * one of the ends. A late report is dropped.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -82,6 +82,11 @@ int lproc_ended(const struct lproc *p)
 	return p->state == PS_EXITED || p->state == PS_FAILED || p->state == PS_LOST;
 }
 
+int lproc_waits(const struct lproc *p)
+{
+	return p->state <= PS_WAITING || p->state == PS_PARKED;
+}
+
 int lproc_exited(const struct lproc *p)
 {
 	return p->exited || lproc_ended(p);
@@ -121,6 +126,9 @@ void lproc_report(struct lproc *p)
 static void describe_state(const struct lproc *p, struct text *out)
 {
 	switch (p->state) {
+	case PS_PARKED:
+		text_add(out, "is parked");
+		break;
 	case PS_RUNNING:
 		text_add(out, "runs, process %u", p->pid);
 		break;
@@ -249,12 +257,12 @@ static void on_status(const struct wm_shim_status *st, void *arg)
 
 	if (lproc_ended(p) || st->state == PS_UNKNOWN)
 		return;
-	if (p->state == PS_RUNNING && st->state == PS_WAITING)
+	if (p->state == PS_RUNNING && (st->state == PS_WAITING || st->state == PS_PARKED))
 		return;
 	if (st->state != p->state) {
 		/* A process that waited and got an order to end did not fail to start: the end of the launch is
 		 * enough. */
-		p->unsaid = p->quit && p->state <= PS_WAITING && st->state == PS_FAILED;
+		p->unsaid = p->quit && lproc_waits(p) && st->state == PS_FAILED;
 		p->by_lease = st->ended_by == BY_LEASE && st->state == PS_EXITED;
 		/* Its end says nothing of its program: the rank went with its node. */
 		p->state = p->by_lease ? PS_LOST : st->state;
@@ -340,7 +348,7 @@ void lproc_quit(struct lproc *p, uint32_t grace_ms, enum ended_by by)
 {
 	cleanup_free char *path = quit_mark(p);
 
-	if (p->state <= PS_WAITING && !p->quit)
+	if (lproc_waits(p) && !p->quit)
 		fs_replace(path, "", 0, 0600, NULL);
 	p->quit = 1;
 	if (p->link && !lproc_ended(p))

@@ -45,6 +45,7 @@ struct lproc *lproc_new(struct launch *l, uint8_t kind, uint32_t local_rank);
 void lproc_free(struct lproc *p);
 void launch_free_procs(struct launch *l); /* all of them */
 int lproc_ended(const struct lproc *p);
+int lproc_waits(const struct lproc *p);  /* its program was not started: it waits for go, or is parked */
 int lproc_exited(const struct lproc *p); /* how it ended is known; its shim may still be at work */
 void lproc_watch(struct lproc *p);       /* id and token are known: link and tail */
 void lproc_report(struct lproc *p);

@@ -154,7 +154,7 @@ static void send_quit(struct shimlink *l)
 	send_now(l, WM_SHIM_QUIT, &m);
 }
 
-/* go and release: at most one of them waits at a time, the later one replaces. */
+/* go, start and release: at most one of them waits at a time, the later one replaces. */
 static void send_or_keep(struct shimlink *l, uint16_t type, const void *msg)
 {
 	if (l->state == LINK_GONE)
@@ -356,6 +356,16 @@ void shimlink_go(struct shimlink *l, const struct strv *argv, const struct strv 
 	borrow_words(&m.argv, argv);
 	borrow_words(&m.env, envp);
 	send_or_keep(l, WM_SHIM_GO, &m);
+}
+
+void shimlink_start(struct shimlink *l, const struct strv *argv, const struct strv *envp, const char *cwd,
+                    int preloaded)
+{
+	struct wm_shim_start m = {.cwd = (char *)(uintptr_t)(cwd ? cwd : ""), .preloaded = preloaded != 0};
+
+	borrow_words(&m.argv, argv);
+	borrow_words(&m.env, envp);
+	send_or_keep(l, WM_SHIM_START, &m);
 }
 
 void shimlink_signal(struct shimlink *l, int signo, int only_if_caught)

@@ -4,8 +4,8 @@
  * It says hello, asks for the state with watch = 1, and passes every state on. When the connection ends, it
  * checks whether that very shim (boot id, pid, start time) still runs. If it does, the link dials again
  * with back-off; else it reads DIR/state a last time. A record there is the exact end; without one the fate
- * of the process is unknown, and reported so. Orders from before the hello are sent after it. Go, signal
- * and release are sent once; quit is sent again on each new connection until the process has ended.
+ * of the process is unknown, and reported so. Orders from before the hello are sent after it. Go, start,
+ * signal and release are sent once; quit is sent again on each new connection until the process has ended.
  */
 #ifndef HEARTH_AGENT_LAUNCH_SHIMLINK_H
 #define HEARTH_AGENT_LAUNCH_SHIMLINK_H
@@ -33,6 +33,11 @@ void shimlink_destroy(struct shimlink *l); /* the shim stays; NULL allowed */
 
 void shimlink_go(struct shimlink *l, const struct strv *argv,
                  const struct strv *envp); /* NULL: as prepared */
+/* For a shim whose state is PS_PARKED: the whole command and environment; cwd "" or NULL: as prepared.
+ * preloaded: the waiting interpreter runs it. The state becomes PS_RUNNING or PS_FAILED; an order that the
+ * shim cannot obey goes to `refused` and changes nothing. */
+void shimlink_start(struct shimlink *l, const struct strv *argv, const struct strv *envp, const char *cwd,
+                    int preloaded);
 void shimlink_signal(struct shimlink *l, int signo, int only_if_caught);
 void shimlink_quit(struct shimlink *l, uint32_t grace_ms, enum ended_by by);
 void shimlink_release(struct shimlink *l);

@@ -128,6 +128,7 @@ static int on_status(const struct wm_shim_status *st)
 	case PS_FAILED:
 		return print_failure(EXIT_NOT_STARTED, st->text);
 	case PS_WAITING:
+	case PS_PARKED: /* armed: the agent starts it when a job has come */
 	case PS_RUNNING:
 		return -1;
 	default:

@@ -140,9 +140,11 @@ static void test_launch_torn(void)
 	ok(shim_launch_read(dir, &l, &e) < 0 && e.code == ERR_NOT_FOUND, "no launch file");
 }
 
-/* As an agent of the version before writes it: the programs may be replaced while it runs. */
+/* As an agent of an earlier version writes it: the programs may be replaced while it runs. */
 static void test_launch_before(void)
 {
+	static const size_t added[] = {6 + 6,
+	                               6}; /* bytes since version 1: two U8, "" | two U8, no words; since 2 */
 	cleanup_free char *dir = fresh_dir(), *path = path_of(dir, "launch"), *data = NULL;
 	struct shim_launch a, b;
 	struct buf body, file;
@@ -150,20 +152,23 @@ static void test_launch_before(void)
 	size_t n;
 
 	fill_launch(&a);
-	a.allow_setuid = a.core_files = 1;
+	a.allow_setuid = a.core_files = a.park = a.await_launcher = 1;
 	if (shim_launch_write(dir, &a, &e) < 0 || fs_read_file(path, 1 << 20, &data, &n, &e) < 0)
 		tap_bail("%s", e.text);
-	buf_view(&body, data + SEALED_HEADER_SIZE,
-	         n - SEALED_HEADER_SIZE - 6); /* without the new fields: two bytes, an empty string */
 	buf_init(&file, 1 << 20);
-	sealed_put(&file, LAUNCH_MAGIC, 1, &body);
-	if (fs_replace(path, buf_head(&file), buf_left(&file), 0600, &e) < 0)
-		tap_bail("%s", e.text);
-	is_int(shim_launch_read(dir, &b, &e), 0, "a launch of the version before is read");
-	is_str(b.cgroup_kill, "/k", "with all of its fields");
-	is_int(b.allow_setuid + b.core_files, 0, "the new ones are off");
+	for (uint32_t version = 1; version <= 2; version++) {
+		buf_view(&body, data + SEALED_HEADER_SIZE, n - SEALED_HEADER_SIZE - added[version - 1]);
+		buf_reset(&file);
+		sealed_put(&file, LAUNCH_MAGIC, version, &body);
+		if (fs_replace(path, buf_head(&file), buf_left(&file), 0600, &e) < 0)
+			tap_bail("%s", e.text);
+		is_int(shim_launch_read(dir, &b, &e), 0, "a launch of an earlier version is read");
+		is_str(b.cgroup_kill, "/k", "with all of its fields");
+		is_int(b.allow_setuid + b.core_files, version == 1 ? 0 : 2, "its own switches");
+		is_int(b.park + b.await_launcher, 0, "the new ones are off");
+		shim_launch_fini(&b);
+	}
 	shim_launch_fini(&a);
-	shim_launch_fini(&b);
 	buf_reset(&file);
 	sealed_put(&file, LAUNCH_MAGIC, LAUNCH_VERSION + 1, &body);
 	if (fs_replace(path, buf_head(&file), buf_left(&file), 0600, &e) < 0)
