@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fts.h>
+#include <inttypes.h>
 #include <linux/fs.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -188,4 +189,39 @@ int stage_layer(struct stage *s, struct cache_entry *c, const char *tree, const 
 	    layers_add(s->work, to, tree, s->as_user ? &s->user : NULL, e) < 0)
 		return -1;
 	return 1;
+}
+
+int stage_mount_layers(struct stage *s, struct err *e)
+{
+	cleanup_free char *out = NULL;
+	struct strv layers = {0}, argv = {0};
+	struct capture c = {.timeout_ms = TRY_MS, .max = 512};
+	struct err why = {0};
+	size_t n = 0;
+	int rc = 0;
+
+	if (s->holder_pid)
+		layers_list(s->work, &layers);
+	if (layers.n) {
+		strv_addf(&argv, "%s/hearth-hold", s->env->cfg.libexec_dir);
+		strv_add(&argv, "--join");
+		strv_addf(&argv, "%u", s->holder_pid);
+		strv_add(&argv, "--start");
+		strv_addf(&argv, "%" PRIu64, s->holder_start);
+		for (size_t i = 0; i < layers.n; i++) {
+			strv_add(&argv, "--layer");
+			strv_add(&argv, layers.v[i]);
+		}
+		if (!s->env->is_root) {
+			strv_add(&argv, "--user");
+			strv_add(&argv, "1");
+		}
+		c.argv = (const char *const *)argv.v;
+		rc = capture_run(&c, &out, &n, &why);
+		if (rc < 0)
+			err_set(e, why.code, "files of the job: %s", out && *out ? out : why.text);
+	}
+	strv_fini(&layers);
+	strv_fini(&argv);
+	return rc;
 }

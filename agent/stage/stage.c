@@ -264,6 +264,8 @@ static int stage_hand_over(struct stage *s)
 	static const char *const kept[] = {"input/config", "input/data", "input"};
 	struct err e;
 
+	if (stage_mount_layers(s, &e) < 0)
+		return stage_fail(s, RC_NONE, &e);
 	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]) && s->as_user; i++) {
 		cleanup_close int fd = fs_open_below(s->ml_fd, kept[i], O_RDONLY | O_DIRECTORY, 0);
 
@@ -464,6 +466,8 @@ static void copy_params(struct stage *s, const struct stage_params *p)
 		s->output = xstrdup(spec->output_uri + strlen("file://"));
 	s->requirements = xstrdup(spec->requirements);
 	s->ahead = p->ahead;
+	s->holder_pid = p->holder_pid;
+	s->holder_start = p->holder_start;
 	s->limit = spec->disk_bytes;
 	s->n_inputs = spec->n_inputs;
 	s->inputs = xcalloc(spec->n_inputs + 1, sizeof(*s->inputs));

@@ -35,6 +35,9 @@ struct stage_params {
 	struct nodelog *setup; /* gets progress and pip's output; NULL none */
 	int ahead; /* no launch yet: outputs are not tried, and inputs come into the cache only, where it can know
 	              them; at low priority, and a tenth of the disk stays free */
+	uint32_t
+	    holder_pid; /* of its container, which runs already (container_shim): layers come into it; 0 none */
+	uint64_t holder_start;
 	const struct pool_folder *pool; /* what it uses of the caches is that pool's; NULL none */
 };
 struct stage_result {

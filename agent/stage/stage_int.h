@@ -60,9 +60,11 @@ struct stage {
 	uint64_t fetched;      /* thread: bytes that came from hearthd */
 	char *pool_dir;        /* of its warm pool; NULL none */
 	struct strv uses;      /* thread: entries of the caches, for uses.h */
-	char *base;            /* thread: digest of the pool's last source; NULL: none to make the next one of */
-	char *code_layer;      /* thread: the tree that is shown as ml/code; NULL: its files are copied */
-	struct strv trees;     /* of one that is ahead */
+	uint32_t holder_pid;   /* of a container that runs already; 0 none */
+	uint64_t holder_start;
+	char *base;        /* thread: digest of the pool's last source; NULL: none to make the next one of */
+	char *code_layer;  /* thread: the tree that is shown as ml/code; NULL: its files are copied */
+	struct strv trees; /* of one that is ahead */
 	/* thread */
 	char phase[96];
 	uint64_t done, total, told_us;
@@ -118,6 +120,8 @@ int stage_give(struct stage *s, int fd, struct err *e); /* to the job's account 
 /* 1: the launch sees the tree of that entry as the folder `to` below ml, which exists (base/layers.h); 0: it
  * is to be copied. */
 int stage_layer(struct stage *s, struct cache_entry *c, const char *tree, const char *to, struct err *e);
+/* Mounts the layers in the container that runs already, if there is one. Before ml is handed over. */
+int stage_mount_layers(struct stage *s, struct err *e);
 int stage_can_share(
     const struct stage *s); /* 1: files of the caches can come without a copy of their bytes */
 /* 1: the files of the tree belong to the job's account; 0: to another one. */

@@ -5,6 +5,7 @@
  * UID:GID[:GROUP]...]
  *               [--link PATH]... [--layer DIR]...
  *   hearth-hold --try DIR [--user 1]
+ *   hearth-hold --join PID --start TICKS --layer DIR... [--user 1]
  *
  * It makes the namespaces and the private mounts below, says "ok" or the failure on its standard output,
  * and sleeps until it is killed. The mounts go with the last process inside. The agent starts it in a
@@ -22,7 +23,8 @@
  *   PATHs         paths that the above would hide and that must stay visible under their names
  *
  * With --try it mounts the layer in DIR on DIR/ml, writes to the file ml/tree/file there, says "ok" or the
- * failure, and ends.
+ * failure, and ends. With --join it mounts the layers below /opt/ml in the namespace of that holder (TICKS:
+ * its start, as /proc tells it), says "ok" or the failure, and ends.
  *
  * PATHs of --keep are the agent's own. The job's owner named those of --link, and may have put links in
  * their way since: hearth-hold opens them as the account of --as, so that they lead only where that account
@@ -72,7 +74,8 @@ struct plan {
 	int user; /* in a user namespace of its own */
 	const char *layer[LAYER_MAX];
 	int n_layer;
-	const char *try; /* NULL: not one */
+	const char *try;          /* NULL: not one */
+	const char *join, *start; /* NULL: it makes namespaces of its own */
 };
 
 static void die_with(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
@@ -155,10 +158,14 @@ static void parse_plan(struct plan *p, int argc, char **argv)
 			p->layer[p->n_layer++] = argv[i + 1];
 		else if (strcmp(argv[i], "--try") == 0)
 			p->try = argv[i + 1];
+		else if (strcmp(argv[i], "--join") == 0)
+			p->join = argv[i + 1];
+		else if (strcmp(argv[i], "--start") == 0)
+			p->start = argv[i + 1];
 		else
 			break;
 	}
-	if (p->try)
+	if (p->try || (p->join && p->start))
 		return;
 	if (!p->tmp || !p->ml || !p->shm_bytes) {
 		errno = EINVAL;
@@ -516,6 +523,57 @@ static void try_layer(const struct plan *p)
 	fflush(stdout);
 }
 
+static int open_namespace(const char *pid, const char *kind)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%.20s/ns/%s", pid, kind);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		die_with("%s", path);
+	return fd;
+}
+
+/* The 22nd word; the second one, in brackets, may hold anything. */
+static int has_started_at(const char *pid, const char *ticks)
+{
+	char path[64], text[1024], *at;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%.20s/stat", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (fd >= 0)
+		close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	at = strrchr(text, ')');
+	for (int i = 2; at && i < 22; i++)
+		at = strchr(at + 1, ' ');
+	return at && strncmp(at + 1, ticks, strlen(ticks)) == 0 && at[1 + strlen(ticks)] == ' ';
+}
+
+static void join_holder(const struct plan *p)
+{
+	int mounts = open_namespace(p->join, "mnt"), users = p->user ? open_namespace(p->join, "user") : -1, ml;
+
+	/* Looked at behind the open: the number may be another process's by now. */
+	if (!has_started_at(p->join, p->start)) {
+		errno = ESRCH;
+		die_with("holder %s", p->join);
+	}
+	if ((users >= 0 && setns(users, CLONE_NEWUSER) < 0) || setns(mounts, CLONE_NEWNS) < 0)
+		die_with("enter the namespaces of holder %s", p->join);
+	ml = open_path("/opt/ml");
+	if (ml < 0)
+		die_with("/opt/ml");
+	for (int i = 0; i < p->n_layer; i++)
+		mount_layer(p->user, ml, p->layer[i]);
+	printf("ok\n");
+	fflush(stdout);
+}
+
 static void set_up(struct plan *p)
 {
 	int tmp, var_tmp = -1, ml;
@@ -561,6 +619,10 @@ int main(int argc, char **argv)
 	prctl(PR_SET_NAME, "hearth-hold");
 	if (p.try) {
 		try_layer(&p);
+		return 0;
+	}
+	if (p.join) {
+		join_holder(&p);
 		return 0;
 	}
 	set_up(&p);

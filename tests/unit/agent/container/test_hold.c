@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/base/capture.h"
+#include "agent/base/layers.h"
 #include "agent/base/user.h"
 #include "common/os/fsutil.h"
 #include "common/os/proc.h"
@@ -211,6 +214,51 @@ static void test_half(void)
 	strv_fini(&oom);
 }
 
+/* A launch that waited gets its files when its container runs already. */
+static void test_join(void)
+{
+	struct launch_user user = {.name = (char *)(uintptr_t) "root", .home = (char *)(uintptr_t) "/root"};
+	struct container_params p = {.name = "hold.3", .token = "join-token", .paths = &paths, .user = &user};
+	cleanup_free char *lower = in_tmp("data/cache/t"),
+	                  *hold = xasprintf("%s/hearth-hold", env.cfg.libexec_dir), *out = NULL, *pid = NULL,
+	                  *ticks = NULL, *shown = NULL, *code = in_tmp("data/jobs/8.1/ml/code");
+	struct strv procs = {0}, oom = {0}, layers = {0};
+	struct err e = {0};
+	struct container *c = kit_container(&env, &p, &e);
+	const char *argv[] = {hold, "--join", NULL, "--start", NULL, "--layer", NULL, NULL};
+	struct capture run = {.argv = argv, .timeout_ms = 10000, .max = 512};
+	uint32_t holder = 0;
+	uint64_t start;
+	size_t n;
+
+	if (!c)
+		tap_bail("container: %s", e.text);
+	container_shim(c, &procs, &oom, &holder, &start);
+	make_dir("data/cache/t", 0755, 0, 0);
+	put("data/cache/t/file");
+	make_dir("data/jobs/8.1/ml/code", 0755, 0, 0);
+	if (layers_add(paths.work, "code", lower, NULL, &e) < 0)
+		tap_bail("%s", e.text);
+	layers_list(paths.work, &layers);
+	is_int(layers.n, 1, "one layer");
+	argv[2] = pid = xasprintf("%u", holder);
+	argv[4] = ticks = xasprintf("%" PRIu64, start);
+	argv[6] = layers.v[0];
+	is_int(capture_run(&run, &out, &n, &e), 0, "it is mounted in a container that runs");
+	shown = xasprintf("/proc/%u/root/opt/ml/code/file", holder);
+	ok(access(shown, F_OK) == 0, "its processes see the files");
+	is_int(rmdir(code), 0, "which are not in the folder behind it");
+	free(ticks);
+	argv[4] = ticks = xasprintf("%" PRIu64, start + 1);
+	free(out);
+	out = NULL;
+	is_int(capture_run(&run, &out, &n, &e), -1, "a process of the same number is not taken for the holder");
+	strv_fini(&procs);
+	strv_fini(&oom);
+	strv_fini(&layers);
+	container_destroy(c);
+}
+
 int main(void)
 {
 	cleanup_free char *data = in_tmp("data"), *run = in_tmp("run"), *libexec = NULL;
@@ -232,6 +280,7 @@ int main(void)
 	make_dir("data/jobs/8.1/ml", 0755, 0, 0);
 	test_links();
 	test_half();
+	test_join();
 	container_env_fini(&env);
 	loop_destroy(env.loop);
 	free(paths.run);
