@@ -5,6 +5,8 @@
 #include "agent/keep/held.h"
 #include "agent/keep/held_sweep.h"
 #include "agent/keep/keeper.h"
+#include "agent/machine/gpu_state.h"
+#include "agent/machine/inventory.h"
 #include "agent/pool/pools.h"
 #include "agent/stage/prefetch.h"
 #include "tests/world/sim.h"
@@ -195,6 +197,14 @@ void pools_spoil(struct pool_folder *f)
 	(void)f;
 }
 
+void pools_suspect(struct pools *p, uint64_t pool, uint64_t job, const char *text)
+{
+	(void)p;
+	(void)pool;
+	(void)job;
+	(void)text;
+}
+
 char *pools_path(const struct pool_folder *f)
 {
 	(void)f;
@@ -205,4 +215,28 @@ uint64_t pools_cache_limit(const struct agent_env *env)
 {
 	(void)env;
 	return 0;
+}
+
+/* ---- settings of GPUs: those of the world have none --------------------------------------------------- */
+
+struct gpu_state *inventory_gpu_state(struct inventory *inv)
+{
+	(void)inv;
+	return NULL;
+}
+
+void gpu_state_note(struct gpu_state *s, const char *path, const uint32_t *gpus, uint32_t n)
+{
+	(void)s;
+	(void)path;
+	(void)gpus;
+	(void)n;
+}
+
+int gpu_state_put_back(struct gpu_state *s, const char *path, char **why)
+{
+	(void)s;
+	(void)path;
+	(void)why;
+	return 1;
 }
