@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 
 #include "agent/base/copy.h"
+#include "agent/base/layers.h"
 #include "agent/launch/launch_steps.h"
 #include "agent/pool/uses.h"
 #include "agent/stage/cache.h"
@@ -717,7 +718,10 @@ static int has_pool_input(const char *key)
 
 static void test_pool_bound(void)
 {
-	cleanup_free char *mark = xasprintf("%s/cache/.evicted", k.env.cfg.data_dir);
+	cleanup_free char *mark = xasprintf("%s/cache/.evicted", k.env.cfg.data_dir),
+	                  *work = xasprintf("%s/jobs/9999.1", k.env.cfg.data_dir),
+	                  *lower = xasprintf("%s/cache/inputs/shown/files", k.env.cfg.data_dir);
+	struct err e = {0};
 
 	make_pool_input("vast", "90000000000000", 1);
 	make_pool_input("small", NULL, 1);
@@ -725,6 +729,13 @@ static void test_pool_bound(void)
 	stagekit_run(&k, "", NULL, NULL, NULL);
 	ok(!has_pool_input("vast"), "what pools use is evicted, too, above the bound of its kind");
 	ok(has_pool_input("small"), "within it stays");
+	make_pool_input("shown", "90000000000000", 1);
+	if (fs_mkdir_p(work, 0711, &e) < 0 || layers_add(work, "input/data/x", lower, NULL, &e) < 0)
+		tap_bail("%s", e.text);
+	unlink(mark);
+	stagekit_run(&k, "", NULL, NULL, NULL);
+	ok(has_pool_input("shown"), "what a running job sees as a layer stays above it");
+	fs_rm_rf(work, NULL);
 }
 
 /* On a disk of 256 MiB. */
