@@ -497,7 +497,7 @@ static void say_not_given(const struct core *c, const struct cjob *j, struct tex
 		text_add(t, "the budget of job %" PRIu64 ", which used it, is used up", j->r.id);
 	else
 		text_add(t, "job %" PRIu64 " used it and is %s in a way that leaves no pool", j->r.id,
-		         state_name(STATE_JOB, j->r.status));
+		         state_name(STATE_JOB, (int)j->r.status));
 }
 
 /* The job has ended, or waits in the queue again: what it has not given back is no longer warm for it. */
