@@ -28,6 +28,7 @@ struct child_io {
 	int in_fd; /* -1: /dev/null */
 	int out_fd, err_fd;
 	int metrics_fd; /* -1 none */
+	int park_fd;    /* becomes SHIM_PARK_FD, -1 none */
 };
 
 void child_init(struct child *c);

@@ -15,6 +15,7 @@
 #include "common/base/clock.h"
 #include "common/os/lease_file.h"
 #include "shim/child.h"
+#include "shim/interp.h"
 #include "shim/out.h"
 #include "shim/state.h"
 
@@ -39,8 +40,9 @@ struct shim {
 	uint64_t oom_before; /* sum of the oom_kill counters at the start */
 	/* of a process that is parked */
 	int armed;           /* it has its launcher, or none is to come */
-	int arm_fd;          /* stdin from the launcher, -1 none */
+	int in_fd;           /* stdin from the launcher's go, -1 none */
 	struct strv arm_env; /* variables from the launcher: they win */
+	struct interp interp;
 	/* the kill ladder; times are boot time, 0 = none */
 	enum shim_ladder ladder;
 	enum ended_by ladder_by;
@@ -83,11 +85,13 @@ int shim_signal(struct shim *s, int signo, int only_if_caught, struct err *e);
 void shim_quit(struct shim *s, uint32_t grace_ms, enum ended_by by);
 int shim_release(struct shim *s, struct err *e);
 
-/* For start. */
+/* For start and interp. */
 /* Adds a sentence; cut when full. */
 void shim_set_text(struct shim *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 int shim_record(struct shim *s, struct err *e);
 void shim_enter(struct shim *s, enum shim_phase p);
-void shim_fail(struct shim *s, const char *text); /* FAILED; nothing of the process may be left */
+/* FAILED; nothing of the process may be left. text is added to what was said before. */
+void shim_fail(struct shim *s, const char *text);
+void shim_kill_round(struct shim *s); /* SIGKILL to all below the shim; sets the time of the next round */
 
 #endif

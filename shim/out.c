@@ -356,6 +356,57 @@ void out_drain(struct out *o)
 			continue;
 }
 
+/* Cuts the beginning of what does not fit. */
+static void add_last(char *last, size_t size, const uint8_t *p, size_t n)
+{
+	size_t have = strlen(last), drop;
+
+	if (n >= size) {
+		p += n - (size - 1);
+		n = size - 1;
+	}
+	drop = have + n >= size ? have + n - (size - 1) : 0;
+	memmove(last, last + drop, have - drop);
+	memcpy(last + have - drop, p, n);
+	last[have - drop + n] = '\0';
+	for (char *c = last + have - drop; n--; c++)
+		if (!*c)
+			*c = ' ';
+}
+
+int out_discard(struct out *o, char *last, size_t size)
+{
+	int any = 0;
+	ssize_t n;
+
+	for (int i = 0; i < 2; i++) {
+		for (int k = 0; k < DRAIN_CHUNKS && o->rd[i] >= 0; k++) {
+			n = read(o->rd[i], o->chunk[0], CHUNK);
+			if (n < 0 && errno == EINTR)
+				continue;
+			if (n < 0 && errno == EAGAIN)
+				break;
+			if (n <= 0) {
+				close(o->rd[i]);
+				o->rd[i] = -1;
+				break;
+			}
+			add_last(last, size, o->chunk[0], (size_t)n);
+			any = 1;
+		}
+	}
+	return any;
+}
+
+void out_close_pipes(struct out *o)
+{
+	for (int i = 0; i < 2; i++) {
+		if (o->rd[i] >= 0)
+			close(o->rd[i]);
+		o->rd[i] = -1;
+	}
+}
+
 int out_eof(const struct out *o)
 {
 	return o->rd[0] < 0 && o->rd[1] < 0;
@@ -426,11 +477,7 @@ struct out *out_create(const char *logdir, uint64_t segment_bytes, uint64_t max_
 
 void out_close(struct out *o)
 {
-	for (int i = 0; i < 2; i++) {
-		if (o->rd[i] >= 0)
-			close(o->rd[i]);
-		o->rd[i] = -1;
-	}
+	out_close_pipes(o);
 	close_segment(o);
 	o->open_line = 0;
 }

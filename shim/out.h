@@ -30,8 +30,12 @@ uint64_t out_poll(struct out *o, struct pollfd fds[2]);
 void out_handle(struct out *o, const struct pollfd fds[2]);
 /* Reads what is there, at most 4 MiB a stream, without waiting. */
 void out_drain(struct out *o);
-int out_eof(const struct out *o); /* both streams have ended */
-void out_close(struct out *o);    /* closes pipes and files; the numbers and the tail stay */
+/* Reads what is there and forgets it, but for the end: the last bytes are added to `last`, a string of less
+ * than size bytes. Returns whether there was any. */
+int out_discard(struct out *o, char *last, size_t size);
+void out_close_pipes(struct out *o); /* out_pipes may follow */
+int out_eof(const struct out *o);    /* both streams have ended */
+void out_close(struct out *o);       /* closes pipes and files; the numbers and the tail stay */
 
 uint64_t out_bytes(const struct out *o); /* of the stream, dropped ones included */
 uint64_t out_dropped(

@@ -235,7 +235,7 @@ static void put_fd(int from, int to)
 
 static void arrange_fds(const struct child_io *io)
 {
-	int in = io->in_fd, metrics = io->metrics_fd, out, err;
+	int in = io->in_fd, metrics = io->metrics_fd, parked = io->park_fd, out, err;
 
 	if (in < 0)
 		in = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -248,6 +248,8 @@ static void arrange_fds(const struct child_io *io)
 	err = move_high(io->err_fd);
 	if (metrics >= 0)
 		metrics = move_high(metrics);
+	if (parked >= 0)
+		parked = move_high(parked);
 	put_fd(in, 0);
 	put_fd(out, 1);
 	put_fd(err, 2);
@@ -256,6 +258,8 @@ static void arrange_fds(const struct child_io *io)
 	syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_CLOEXEC);
 	if (metrics >= 0)
 		put_fd(metrics, SHIM_METRICS_FD);
+	if (parked >= 0)
+		put_fd(parked, SHIM_PARK_FD);
 }
 
 /* ---- exec ---------------------------------------------------------------------------------------- */

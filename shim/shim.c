@@ -32,6 +32,7 @@
 #define ROUND_MAX_US   1000000
 #define ROUND_SHARE    8        /* a round waits so many times the length of the one before */
 #define GIVE_UP_US     10000000 /* after so long SIGKILL does not help: asleep in the kernel */
+#define LOOP_FDS       5        /* signals, report, stdout, stderr, interpreter */
 #define STATE_RETRY_US 1000000
 #define TERM_AGAIN_US  2000000 /* a SIGTERM that was passed on so recently counts for the ladder */
 
@@ -91,7 +92,8 @@ void shim_status(struct shim *s, struct wm_shim_status *st)
 	                              .ended_us = s->ended_us,
 	                              .out_bytes = s->out ? out_bytes(s->out) : 0,
 	                              .dropped_bytes = s->out ? out_dropped(s->out) : 0,
-	                              .text = s->text};
+	                              .text =
+	                                  s->phase == SP_PARKED && s->interp.text[0] ? s->interp.text : s->text};
 }
 
 int shim_record(struct shim *s, struct err *e)
@@ -120,8 +122,9 @@ void shim_enter(struct shim *s, enum shim_phase p)
 
 void shim_fail(struct shim *s, const char *text)
 {
-	log_info("event=failed reason=\"%s\"", text);
-	shim_set_text(s, "%s", text);
+	if (text[0])
+		shim_set_text(s, "%s", text);
+	log_info("event=failed reason=\"%s\"", s->text);
 	s->ended_us = clock_real_us(s->clock);
 	if (s->out)
 		out_close(s->out);
@@ -142,7 +145,7 @@ static uint64_t next_gap(uint64_t gap_us, uint64_t walk_us)
 	return gap_us < ROUND_MAX_US ? gap_us : ROUND_MAX_US;
 }
 
-static void kill_round(struct shim *s)
+void shim_kill_round(struct shim *s)
 {
 	uint64_t begin = now_us(s), end;
 
@@ -167,7 +170,7 @@ static void ladder_kill(struct shim *s)
 	log_info("event=kill grace_ms=%u", s->grace_ms);
 	s->ladder = LADDER_KILL;
 	s->round_gap_us = 0;
-	kill_round(s);
+	shim_kill_round(s);
 }
 
 static void ladder_begin(struct shim *s, uint32_t grace_ms)
@@ -196,7 +199,7 @@ void shim_quit(struct shim *s, uint32_t grace_ms, enum ended_by by)
 	switch (s->phase) {
 	case SP_WAITING:
 	case SP_PARKED:
-		shim_fail(s, "stopped before it was started");
+		start_abandon(s, "stopped before it was started");
 		break;
 	case SP_STARTING:
 	case SP_RUNNING:
@@ -334,7 +337,7 @@ static void step_ending(struct shim *s)
 		finish_shim(s);
 		return;
 	}
-	kill_round(s);
+	shim_kill_round(s);
 }
 
 static void on_child(struct shim *s)
@@ -344,7 +347,9 @@ static void on_child(struct shim *s)
 	while (read(s->signal_fd, info, sizeof(info)) > 0)
 		continue;
 	s->childless = child_reap(&s->child);
-	if (s->phase == SP_STARTING && !s->child.running)
+	if (s->interp.state != INTERP_NONE)
+		interp_child(s);
+	if (s->phase == SP_STARTING && s->interp.state == INTERP_NONE && !s->child.running)
 		start_reported(s); /* its word was written before it ended */
 	if (s->phase == SP_RUNNING && !s->child.running)
 		begin_ending(s);
@@ -383,12 +388,19 @@ static void take_sooner(uint64_t *at, uint64_t other)
 		*at = other;
 }
 
+/* A waiting interpreter that is killed has rounds of its own. */
+static int ladder_counts(const struct shim *s)
+{
+	return (s->phase == SP_STARTING || s->phase == SP_RUNNING) && s->interp.state != INTERP_DYING;
+}
+
 /* Boot time at which something is due without an event, 0 none: an ended shim sleeps for good. */
 static uint64_t next_due(const struct shim *s)
 {
 	uint64_t at = s->state_retry_us;
 
-	if (s->phase == SP_STARTING || s->phase == SP_RUNNING) {
+	take_sooner(&at, interp_due(s));
+	if (ladder_counts(s)) {
 		if (s->ladder == LADDER_TERM)
 			take_sooner(&at, s->kill_at_us);
 		else if (s->ladder == LADDER_KILL)
@@ -410,11 +422,12 @@ static void loop_step(struct shim *s)
 
 	if (s->lease_at_us && now >= s->lease_at_us && s->phase != SP_ENDED && s->phase != SP_FAILED)
 		look_at_lease(s);
-	if (s->phase == SP_STARTING || s->phase == SP_RUNNING) {
+	interp_step(s);
+	if (ladder_counts(s)) {
 		if (s->ladder == LADDER_TERM && now >= s->kill_at_us)
 			ladder_kill(s);
 		else if (s->ladder == LADDER_KILL && now >= s->round_at_us)
-			kill_round(s);
+			shim_kill_round(s);
 	} else if (s->phase == SP_ENDING) {
 		step_ending(s);
 	}
@@ -434,9 +447,17 @@ static void wait_for(const struct shim *s, struct pollfd *fds, nfds_t n, uint64_
 		fds[i].revents = 0;
 }
 
+static void handle_output(struct shim *s, const struct pollfd fds[2])
+{
+	if (!interp_owns_output(&s->interp) && s->out)
+		out_handle(s->out, fds);
+	else if (fds[0].revents || fds[1].revents)
+		interp_output(s);
+}
+
 void shim_run(struct shim *s)
 {
-	struct pollfd fds[4 + CTL_POLL_MAX];
+	struct pollfd fds[LOOP_FDS + CTL_POLL_MAX];
 	uint64_t due, at;
 	unsigned n;
 
@@ -445,18 +466,20 @@ void shim_run(struct shim *s)
 		fds[0] = (struct pollfd){.fd = s->signal_fd, .events = POLLIN};
 		fds[1] = (struct pollfd){.fd = s->child.report_fd, .events = POLLIN};
 		fds[2] = fds[3] = (struct pollfd){.fd = -1};
-		if (s->out)
+		if (s->out && s->interp.state != INTERP_TAKING)
 			take_sooner(&due, out_poll(s->out, fds + 2));
-		n = ctl_poll(s->ctl, fds + 4, &at);
+		fds[4] = interp_poll(&s->interp);
+		n = ctl_poll(s->ctl, fds + LOOP_FDS, &at);
 		take_sooner(&due, at);
-		wait_for(s, fds, 4 + n, due);
-		if (s->out)
-			out_handle(s->out, fds + 2);
-		if (fds[1].revents && s->phase == SP_STARTING)
+		wait_for(s, fds, LOOP_FDS + n, due);
+		handle_output(s, fds + 2);
+		if (fds[1].revents)
 			start_reported(s);
+		if (fds[4].revents)
+			interp_handle(s, fds[4].revents);
 		if (fds[0].revents)
 			on_child(s);
-		ctl_handle(s->ctl, fds + 4, n);
+		ctl_handle(s->ctl, fds + LOOP_FDS, n);
 		loop_step(s);
 	}
 	log_info("event=released");
@@ -469,9 +492,10 @@ int shim_init(struct shim *s, const char *dir, int dir_fd, struct shim_launch *l
 	struct err why;
 	sigset_t chld;
 
-	*s = (struct shim){.clock = clock_real(), .dir_fd = dir_fd, .signal_fd = -1, .arm_fd = -1, .l = *l};
+	*s = (struct shim){.clock = clock_real(), .dir_fd = dir_fd, .signal_fd = -1, .in_fd = -1, .l = *l};
 	*l = (struct shim_launch){0};
 	child_init(&s->child);
+	interp_init(&s->interp);
 	if (proc_identify(getpid(), &s->self, e) < 0)
 		return -1;
 	sigemptyset(&chld);

@@ -56,10 +56,10 @@ static int open_metrics(const struct shim *s, int *fd, struct err *e)
 	return *fd < 0 ? err_sys(e, errno, "metrics file %s", path) : 0;
 }
 
-static int fork_child(struct shim *s, int in_fd, struct err *e)
+int start_fork(struct shim *s, const struct shim_launch *l, int in_fd, int park_fd, struct err *e)
 {
 	int ends[2];
-	struct child_io io = {.in_fd = in_fd};
+	struct child_io io = {.in_fd = in_fd, .park_fd = park_fd};
 	int rc;
 
 	if (open_metrics(s, &io.metrics_fd, e) < 0)
@@ -68,29 +68,42 @@ static int fork_child(struct shim *s, int in_fd, struct err *e)
 	if (rc == 0) {
 		io.out_fd = ends[0];
 		io.err_fd = ends[1];
-		rc = child_fork(&s->child, &s->l, &io, e);
+		rc = child_fork(&s->child, l, &io, e);
 		close(ends[0]);
 		close(ends[1]);
 	}
 	if (io.metrics_fd >= 0)
 		close(io.metrics_fd);
+	if (rc == 0)
+		s->childless = 0;
 	return rc;
 }
 
-/* in_fd is taken. */
-static void start_process(struct shim *s, int in_fd)
+/* As soon as something of the launch may run here. */
+static void watch_lease(struct shim *s)
 {
-	struct err why;
-	int rc;
+	if (s->l.lease && s->l.lease[0])
+		s->lease_at_us = now_us(s);
+}
 
-	if (s->l.metrics) {
-		char number[16];
+static void name_metrics(struct shim *s)
+{
+	char number[16];
 
-		snprintf(number, sizeof(number), "%d", SHIM_METRICS_FD);
+	snprintf(number, sizeof(number), "%d", SHIM_METRICS_FD);
+	if (s->l.metrics)
 		strv_setenv(&s->l.env, "HEARTH_METRICS_FD", number);
-	}
+}
+
+void start_process(struct shim *s)
+{
+	int in_fd = s->in_fd, rc;
+	struct err why;
+
+	s->in_fd = -1;
+	name_metrics(s);
 	s->oom_before = start_oom_kills(s);
-	rc = fork_child(s, in_fd, &why);
+	rc = start_fork(s, &s->l, in_fd, -1, &why);
 	if (in_fd >= 0)
 		close(in_fd);
 	if (rc < 0) {
@@ -106,8 +119,7 @@ static void start_process(struct shim *s, int in_fd)
 		return;
 	}
 	child_release(&s->child);
-	if (s->l.lease && s->l.lease[0])
-		s->lease_at_us = now_us(s);
+	watch_lease(s);
 }
 
 /* ---- the launcher's go and the agent's ---------------------------------------------------------- */
@@ -166,26 +178,36 @@ static void replace_cwd(struct shim *s, const char *cwd)
 	s->l.cwd = xstrdup(cwd);
 }
 
-static void park(struct shim *s)
+void start_park(struct shim *s)
 {
 	log_info("event=parked");
-	/* Nothing of it may be left once the lease of the node is over: its launcher may be anywhere. */
-	if (s->l.lease && s->l.lease[0])
-		s->lease_at_us = now_us(s);
 	shim_enter(s, SP_PARKED);
+}
+
+/* Nothing of it may be left once the lease of the node is over: its launcher may be anywhere. */
+static void be_armed(struct shim *s)
+{
+	s->armed = 1;
+	watch_lease(s);
+	name_metrics(s);
+	if (s->l.park_argv.n)
+		interp_begin(s, s->in_fd);
+	else
+		start_park(s);
 }
 
 static int arm(struct shim *s, const struct wm_shim_go *go, int in_fd, struct err *e)
 {
+	if (s->armed)
+		return err_set(e, ERR_CONFLICT, "armed already");
 	if (!go->mirror)
 		return err_set(e, ERR_CONFLICT, "a parked process starts by shim_start, not by go");
 	if (go->env.n > ARM_ENV_MAX)
 		return err_set(e, ERR_LIMIT, "%u variables from the launcher; at most %d are allowed", go->env.n,
 		               ARM_ENV_MAX);
 	replace_words(&s->arm_env, &go->env);
-	s->arm_fd = in_fd;
-	s->armed = 1;
-	park(s);
+	s->in_fd = in_fd;
+	be_armed(s);
 	return 0;
 }
 
@@ -194,9 +216,9 @@ void shim_begin(struct shim *s)
 	if (s->phase != SP_WAITING)
 		return;
 	if (s->l.park && !s->l.await_launcher)
-		park(s);
+		be_armed(s);
 	else if (!s->l.park && !s->l.wait_go)
-		start_process(s, -1);
+		start_process(s);
 }
 
 int shim_go(struct shim *s, const struct wm_shim_go *go, int in_fd, struct err *e)
@@ -209,14 +231,14 @@ int shim_go(struct shim *s, const struct wm_shim_go *go, int in_fd, struct err *
 	replace_cwd(s, go->cwd);
 	if (go->argv.n)
 		replace_words(&s->l.argv, &go->argv);
-	start_process(s, in_fd);
+	s->in_fd = in_fd;
+	start_process(s);
 	return 0;
 }
 
 int shim_unpark(struct shim *s, const struct wm_shim_start *m, struct err *e)
 {
 	struct wire_strv arm_env = {.v = s->arm_env.v, .n = (uint32_t)s->arm_env.n};
-	int in_fd = s->arm_fd;
 
 	if (!s->l.park)
 		return err_set(e, ERR_CONFLICT, "this process was not prepared to be parked");
@@ -224,34 +246,62 @@ int shim_unpark(struct shim *s, const struct wm_shim_start *m, struct err *e)
 		return -1;
 	if (!m->argv.n)
 		return err_set(e, ERR_INVALID, "no command was given");
-	if (m->preloaded)
-		return err_set(e, ERR_UNSUPPORTED, "no interpreter waits here");
+	if (s->interp.state == INTERP_DYING && s->interp.next != INTERP_THEN_PARK)
+		return err_set(e, ERR_CONFLICT, "started already, or ending");
+	if (m->preloaded && interp_check(s, e) < 0)
+		return -1;
 	replace_words(&s->l.argv, &m->argv);
 	replace_words(&s->l.env, &m->env);
 	put_over(&s->l.env, &arm_env);
 	replace_cwd(s, m->cwd);
-	s->text[0] = '\0';
-	s->arm_fd = -1;
-	start_process(s, in_fd);
+	name_metrics(s);
+	if (m->preloaded)
+		interp_take(s);
+	else
+		interp_drop(s, INTERP_THEN_START);
 	return 0;
+}
+
+void start_abandon(struct shim *s, const char *text)
+{
+	if (s->interp.state == INTERP_DYING && s->interp.next == INTERP_THEN_FAIL)
+		return;
+	shim_set_text(s, "%s", text);
+	interp_drop(s, INTERP_THEN_FAIL);
 }
 
 void shim_mirror_ended(struct shim *s)
 {
 	log_info("event=mirror_ended");
 	if (s->phase == SP_WAITING || s->phase == SP_PARKED)
-		shim_fail(s, "its launcher ended while it was parked");
+		start_abandon(s, "its launcher ended while it was parked");
 	else
 		shim_quit(s, s->l.grace_ms, BY_LAUNCHER);
 }
 
 /* ---- the start's end ---------------------------------------------------------------------------- */
 
+void start_executed(struct shim *s)
+{
+	if (s->in_fd >= 0)
+		close(s->in_fd); /* the waiting interpreter has its own */
+	s->in_fd = -1;
+	s->started_us = clock_real_us(s->clock);
+	log_info("event=started pid=%d", (int)s->child.id.pid);
+	shim_enter(s, SP_RUNNING);
+	ctl_started(s->ctl, ERR_NONE, "");
+}
+
 void start_reported(struct shim *s)
 {
 	char text[CHILD_TEXT_MAX];
-	int rc = child_report(&s->child, text);
+	int rc;
 
+	if (s->interp.state == INTERP_STARTING) {
+		interp_reported(s);
+		return;
+	}
+	rc = s->phase == SP_STARTING ? child_report(&s->child, text) : 0;
 	if (rc == 0)
 		return;
 	if (rc < 0) {
@@ -265,16 +315,14 @@ void start_reported(struct shim *s)
 		shim_fail(s, text);
 		return;
 	}
-	s->started_us = clock_real_us(s->clock);
-	log_info("event=started pid=%d", (int)s->child.id.pid);
-	shim_enter(s, SP_RUNNING);
-	ctl_started(s->ctl, ERR_NONE, "");
+	start_executed(s);
 }
 
 void start_fini(struct shim *s)
 {
-	if (s->arm_fd >= 0)
-		close(s->arm_fd);
-	s->arm_fd = -1;
+	if (s->in_fd >= 0)
+		close(s->in_fd);
+	s->in_fd = -1;
 	strv_fini(&s->arm_env);
+	interp_fini(&s->interp);
 }

@@ -412,6 +412,137 @@ static int do_cat(const char *a)
 	return 0;
 }
 
+/* ---- a waiting interpreter: it speaks through HEARTH_PARK_FD and runs an act of this program ---------- */
+
+static int park_fd;
+
+static void speak(const char *s)
+{
+	if (write(park_fd, s, strlen(s)) < 0)
+		_exit(85);
+}
+
+static void pause_ms(int ms)
+{
+	poll(NULL, 0, ms);
+}
+
+static void hear(void *p, size_t n)
+{
+	ssize_t got;
+
+	for (size_t at = 0; at < n; at += (size_t)got)
+		if ((got = read(park_fd, (char *)p + at, n - at)) <= 0)
+			_exit(84);
+}
+
+static unsigned hear_number(void)
+{
+	unsigned char b[4];
+
+	hear(b, 4);
+	return (unsigned)b[0] << 24 | (unsigned)b[1] << 16 | (unsigned)b[2] << 8 | b[3];
+}
+
+static char **hear_words(void)
+{
+	unsigned n = hear_number();
+	char **words = calloc(n + 1, sizeof(*words));
+
+	for (unsigned i = 0; words && i < n; i++) {
+		unsigned len = hear_number();
+
+		words[i] = calloc(1, len + 1);
+		if (!words[i])
+			_exit(83);
+		hear(words[i], len);
+	}
+	return words;
+}
+
+static void say_ready(const char *how)
+{
+	static char line[6000];
+
+	memset(line, 'x', sizeof(line) - 1);
+	if (strcmp(how, "die") == 0) {
+		say("Traceback\nImportError: none of that name\n");
+		_exit(1);
+	}
+	if (strcmp(how, "bad") == 0)
+		speak("bad no module\tnamed x\n");
+	else if (strcmp(how, "long") == 0)
+		speak(line);
+	else if (strcmp(how, "never") != 0)
+		speak(strcmp(how, "mark") == 0    ? "ready 0123abc\n"
+		      : strcmp(how, "twice") == 0 ? "ready\nready\n"
+		      : strcmp(how, "odd") == 0   ? "hello\n"
+		                                  : "ready\n");
+	if (strcmp(how, "bad") == 0 || strcmp(how, "long") == 0 || strcmp(how, "never") == 0)
+		for_ever();
+}
+
+/* Once ready. */
+static void misbehave(const char *how)
+{
+	if (strcmp(how, "late-die") == 0) {
+		pause_ms(200);
+		_exit(3);
+	} else if (strcmp(how, "late-print") == 0) {
+		pause_ms(200);
+		say("late words\n");
+		for_ever();
+	} else if (strcmp(how, "late-word") == 0) {
+		pause_ms(200);
+		speak("x");
+		for_ever();
+	} else if (strcmp(how, "close") == 0) {
+		close(park_fd);
+		for_ever();
+	}
+}
+
+static int run_act(char **argv);
+
+static int do_park(const char *how)
+{
+	extern char **environ;
+	const char *number = getenv("HEARTH_PARK_FD");
+	char **argv, **env, **cwd;
+
+	if (!number || !how)
+		return 82;
+	park_fd = (int)strtol(number, NULL, 10);
+	if (strcmp(how, "print") == 0)
+		say("one\ntwo\n");
+	if (strcmp(how, "children") == 0) {
+		start(other_session);
+		start(up_and_stay);
+	}
+	say_ready(how);
+	misbehave(how);
+	hear_number();
+	argv = hear_words();
+	env = hear_words();
+	cwd = hear_words();
+	if (strcmp(how, "no-g") == 0)
+		for_ever();
+	if (strcmp(how, "die-g") == 0) {
+		say("gave up\n");
+		return 4;
+	}
+	if (strcmp(how, "kill-g") == 0)
+		raise(SIGSTOP);
+	if (chdir(cwd[0]) < 0)
+		return 81;
+	environ = env;
+	speak(strcmp(how, "wrong-g") == 0 ? "x" : "g");
+	close(park_fd);
+	if (strcmp(how, "wrong-g") == 0)
+		for_ever();
+	return run_act(argv);
+}
+
 static const struct {
 	const char *name;
 	int (*fn)(const char *a);
@@ -421,14 +552,20 @@ static const struct {
     {"chain", do_chain},     {"late", do_late},       {"shell", do_shell},     {"env", do_env},
     {"fds", do_fds},         {"self", do_self},       {"cwd", do_cwd},         {"flood", do_flood},
     {"both", do_both},       {"halves", do_halves},   {"metrics", do_metrics}, {"eat", do_eat},
-    {"cat", do_cat},
+    {"cat", do_cat},         {"park", do_park},
 };
+
+static int run_act(char **argv)
+{
+	for (size_t i = 0; argv[0] && argv[1] && i < sizeof(acts) / sizeof(acts[0]); i++)
+		if (strcmp(acts[i].name, argv[1]) == 0)
+			return acts[i].fn(argv[2]);
+	fprintf(stderr, "shim_victim: what?\n");
+	return 100;
+}
 
 int main(int argc, char **argv)
 {
-	for (size_t i = 0; argc > 1 && i < sizeof(acts) / sizeof(acts[0]); i++)
-		if (strcmp(acts[i].name, argv[1]) == 0)
-			return acts[i].fn(argc > 2 ? argv[2] : NULL);
-	fprintf(stderr, "shim_victim: what?\n");
-	return 100;
+	(void)argc;
+	return run_act(argv);
 }

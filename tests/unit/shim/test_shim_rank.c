@@ -279,6 +279,55 @@ static void test_failures(void)
 	lab_end(&x);
 }
 
+static void park_stub(struct lab *x, struct stub *s)
+{
+	struct wm_shim_status *st;
+
+	rank_lab(x, "exit", "99");
+	x->l.park = x->l.await_launcher = 1;
+	lab_start(x);
+	stub_start(s, -1);
+	st = lab_wait(x, PS_PARKED);
+	wire_free(WM_SHIM_STATUS, st);
+}
+
+/* The stub arms the rank and waits; the agent starts it. */
+static void test_parked(void)
+{
+	struct wm_shim_start m = {.cwd = (char[]){""}};
+	struct wm_shim_status *st;
+	struct stub s;
+	struct lab x;
+	char text[500];
+	cleanup_free char *out = NULL;
+
+	park_stub(&x, &s);
+	wire_strv_add(&m.argv, lab_victim());
+	wire_strv_add(&m.argv, "env");
+	wire_strv_add(&m.env, "PMI_X=of the agent");
+	is_int(lab_ok(&x, WM_SHIM_START, &m, NULL), 0, "a parked rank starts");
+	m.cwd = NULL;
+	wire_fini(WM_SHIM_START, &m);
+	is_int(stub_end(&s, text, sizeof(text)), 0, "the stub ends as the rank did");
+	out = lab_output(&x, 0, NULL, NULL);
+	like(out, "PMI_X=1\n", "with the launcher's variables");
+	lab_end(&x);
+
+	park_stub(&x, &s);
+	kill(s.pid, SIGKILL);
+	stub_end(&s, text, sizeof(text));
+	st = lab_wait(&x, PS_FAILED);
+	is_str(st->text, "its launcher ended while it was parked", "a stub that is killed ends a parked rank");
+	wire_free(WM_SHIM_STATUS, st);
+	lab_end(&x);
+
+	park_stub(&x, &s);
+	lab_quit(&x, 0);
+	is_int(stub_end(&s, text, sizeof(text)), 127 << 8, "quit while parked ends the stub");
+	like(text, "stopped before it was started", "which says why");
+	lab_end(&x);
+}
+
 static void test_shim_lost(void)
 {
 	struct stub s;
@@ -306,6 +355,7 @@ int main(void)
 	test_killed();
 	test_killed_once();
 	test_failures();
+	test_parked();
 	test_shim_lost();
 	free(launch_dir);
 	return tap_done();
