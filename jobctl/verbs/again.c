@@ -87,6 +87,17 @@ static void read_entry(const cJSON *o, struct again *a)
 	}
 }
 
+/* The file that was submitted from this folder may have been submitted later from another one. */
+static const cJSON *newest_of_file(const cJSON *list, const cJSON *entry, const struct again *a)
+{
+	const cJSON *o;
+	cJSON_ArrayForEach (o, list) {
+		if (o == entry || (has_text(o, "url", a->url) && has_text(o, "file", jtext(entry, "file"))))
+			return o;
+	}
+	return entry;
+}
+
 /* Finds the newest submit of a->file; without it: from a->folder. Returns 1 if it found one, else 0; *newest
  * is then the file of the newest submit to this controller, or NULL. */
 static int find_entry(struct again *a, char **newest, struct err *e)
@@ -108,7 +119,7 @@ static int find_entry(struct again *a, char **newest, struct err *e)
 		}
 	}
 	if (found)
-		read_entry(found, a);
+		read_entry(newest_of_file(list, found, a), a);
 	*newest = found ? NULL : xstrdup(jtext(first, "file"));
 	cJSON_Delete(list);
 	return found != NULL;

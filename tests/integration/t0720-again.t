@@ -72,6 +72,11 @@ run submit --again ../work/job.json --json
 is "$(jq -c '[.again.job, (.again.changed | length)]' <<<"$OUT")" "[$third,0]" "again FILE finds it from another folder"
 run submit --again --dry-run --json
 is "$(jq -r .again.file <<<"$OUT")" "$home/work/job.json" "a submit from this folder is remembered for this folder"
+newest=$(jq .again.job <<<"$OUT")
+cd ../work || bail "no folder"
+run submit --again --dry-run --json
+is "$(jq .again.job <<<"$OUT")" "$newest" "again compares with the newest submit of the file, also from another folder"
+cd ../other || bail "no folder"
 sed s/again/fresh/ ../work/job.json | jq 'del(.source_dir) | .command = ["true"]' >fresh.json
 run submit --again fresh.json
 is "$RC" 0 "again FILE of a file that was never submitted submits it"
