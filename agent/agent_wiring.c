@@ -22,6 +22,16 @@ static void launch_over(uint64_t job, uint32_t attempt, void *arg)
 	env_ahead_cancel(a->host.env_ahead, job);
 }
 
+static void launch_renamed(uint64_t job, uint32_t attempt, uint64_t to_job, uint32_t to_attempt, void *arg)
+{
+	rshd_launch_renamed(((struct agent *)arg)->rshd, job, attempt, to_job, to_attempt);
+}
+
+static void ask_orteds(uint64_t job, uint32_t attempt, void *arg)
+{
+	rshd_ask(((struct agent *)arg)->rshd, job, attempt);
+}
+
 static void launches_changed(void *arg)
 {
 	announcer_changed(((struct agent *)arg)->announcer);
@@ -95,6 +105,8 @@ int agent_wire(struct agent *a, struct err *e)
 	int alone = a->env.cfg.alone;
 
 	a->host.launch_over = launch_over;
+	a->host.launch_renamed = launch_renamed;
+	a->host.ask_orteds = ask_orteds;
 	a->host.launches_changed = launches_changed;
 	a->host.arg = a;
 	a->launches = launches_create(&a->host);

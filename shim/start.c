@@ -273,10 +273,12 @@ void start_abandon(struct shim *s, const char *text)
 void shim_mirror_ended(struct shim *s)
 {
 	log_info("event=mirror_ended");
-	if (s->phase == SP_WAITING || s->phase == SP_PARKED)
+	if (s->phase == SP_WAITING || s->phase == SP_PARKED) {
+		s->ended_by = BY_LAUNCHER;
 		start_abandon(s, "its launcher ended while it was parked");
-	else
+	} else {
 		shim_quit(s, s->l.grace_ms, BY_LAUNCHER);
+	}
 }
 
 /* ---- the start's end ---------------------------------------------------------------------------- */

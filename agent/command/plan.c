@@ -36,6 +36,8 @@ static int check_lists(const struct wm_prepare *m, const struct wm_gang *g, stru
 		return err_set(e, ERR_LIMIT, "plan: %" PRIu64 " ranks, at most %u", ranks, PLAN_MAX_RANKS);
 	if (!m->token[0])
 		return err_set(e, ERR_INVALID, "plan: no launch token");
+	if (m->parked && !m->pool)
+		return err_set(e, ERR_INVALID, "plan: parking %u of no pool", m->parked);
 	return 0;
 }
 
@@ -164,6 +166,14 @@ int plan_node_index(const struct plan *p, const char *name)
 const char *plan_node_name(const struct plan *p)
 {
 	return p->g->nodes.v[p->m->node_rank];
+}
+
+char *plan_folder(const struct plan *p)
+{
+	const struct wm_prepare *m = p->m;
+
+	return m->parked ? xasprintf("%" PRIu64 ".%u", m->pool, m->parked)
+	                 : xasprintf("%" PRIu64 ".%u", m->job, m->attempt);
 }
 
 static int by_hp_name(const void *a, const void *b)

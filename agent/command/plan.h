@@ -32,6 +32,8 @@ struct plan *plan_load(const char *dir, struct err *e);
 /* Returns the index of a node by its name in the gang (algo-1 ...); -1: unknown. */
 int plan_node_index(const struct plan *p, const char *name);
 const char *plan_node_name(const struct plan *p); /* of this node */
+/* Name of the launch's folders, malloc'ed: JOB.ATTEMPT, or that of the parked launch which it took over. */
+char *plan_folder(const struct plan *p);
 /* Hyperparameters as arguments, sorted by name: "--name value", "-n value" for names of one letter. */
 void plan_hp_args(const struct job_spec *s, struct strv *out);
 /* Command of this node with the hyperparameters as arguments. */

@@ -481,6 +481,26 @@ void rshd_reconnected(struct rshd *r)
 			request_orted(s);
 }
 
+void rshd_launch_renamed(struct rshd *r, uint64_t job, uint32_t attempt, uint64_t to_job, uint32_t to_attempt)
+{
+	struct rsh_session *s;
+
+	DL_FOREACH (r->sessions, s)
+		if (s->job == job && s->attempt == attempt) {
+			s->job = to_job;
+			s->attempt = to_attempt;
+		}
+}
+
+void rshd_ask(struct rshd *r, uint64_t job, uint32_t attempt)
+{
+	struct rsh_session *s;
+
+	DL_FOREACH (r->sessions, s)
+		if (s->job == job && s->attempt == attempt && !is_end(s->state))
+			request_orted(s);
+}
+
 void rshd_launch_over(struct rshd *r, uint64_t job, uint32_t attempt)
 {
 	struct rsh_session *s, *next;

@@ -31,8 +31,13 @@ struct rshd_ops {
 struct rshd *rshd_create(struct loop *loop, const char *sock_path, struct launches *launches,
                          const struct rshd_ops *ops, void *arg, struct err *e);
 void rshd_destroy(struct rshd *r);
-void rshd_state(struct rshd *r, const struct wm_rsh_state *m);         /* from the controller */
-void rshd_reconnected(struct rshd *r);                                 /* asks again what was not answered */
+void rshd_state(struct rshd *r, const struct wm_rsh_state *m); /* from the controller */
+void rshd_reconnected(struct rshd *r);                         /* asks again what was not answered */
+/* The launch has become another one, with its sessions. */
+void rshd_launch_renamed(struct rshd *r, uint64_t job, uint32_t attempt, uint64_t to_job,
+                         uint32_t to_attempt);
+/* Asks hearthd about the sessions of a launch: it knows them under its earlier name. */
+void rshd_ask(struct rshd *r, uint64_t job, uint32_t attempt);
 void rshd_launch_over(struct rshd *r, uint64_t job, uint32_t attempt); /* its sessions end */
 
 #endif

@@ -42,8 +42,9 @@ struct launch *launch_new(struct launch_host *host, struct plan *plan)
 	l->attempt = m->attempt;
 	l->epoch = m->epoch;
 	l->key = xasprintf("%" PRIu64 ".%u", m->job, m->attempt);
-	l->paths.run = xasprintf("%s/%s", host->env->cfg.run_dir, l->key);
-	l->paths.work = xasprintf("%s/jobs/%s", host->env->cfg.data_dir, l->key);
+	l->folder = plan_folder(plan);
+	l->paths.run = xasprintf("%s/%s", host->env->cfg.run_dir, l->folder);
+	l->paths.work = xasprintf("%s/jobs/%s", host->env->cfg.data_dir, l->folder);
 	l->paths.ml = xasprintf("%s/ml", l->paths.work);
 	l->paths.ml_seen = xstrdup(l->paths.ml);
 	l->state = LAUNCH_PREPARING;
@@ -97,6 +98,7 @@ void launch_free(struct launch *l)
 	free(l->limit_text);
 	free(l->text);
 	free(l->key);
+	free(l->folder);
 	free(l);
 }
 
@@ -116,8 +118,8 @@ int launch_is_over(const struct launch *l)
 
 static const char *state_name(enum launch_state s)
 {
-	static const char *const names[] = {"unknown",  "preparing", "ready",  "running",
-	                                    "stopping", "ended",     "failed", "cleaned"};
+	static const char *const names[] = {"unknown", "preparing", "ready",   "running", "stopping",
+	                                    "ended",   "failed",    "cleaned", "parked"};
 
 	return (size_t)s < sizeof(names) / sizeof(names[0]) ? names[s] : "?";
 }

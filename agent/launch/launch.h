@@ -12,6 +12,9 @@
  *   ENDED      or FAILED (never ran): COLLECT uploads, drains logs, cleans            launch_collect.c
  *   CLEANED    forgotten when the controller has it durable
  *
+ * A launch that waits for a job of its warm pool is PARKED in place of RUNNING; the job takes it over
+ * (launch_park.h).
+ *
  * What survives the agent: RUN/J.A/plan (the order), RUN/J.A/life (state, phases, kill and collect orders;
  * launch_life.c), the shims with their folders, the container's own file, the logs. launch_adopt.c makes the
  * same struct from them.
@@ -47,7 +50,8 @@ struct launch {
 	struct plan *plan;
 	uint64_t job, epoch;
 	uint32_t attempt;
-	char *key; /* "17.2" */
+	char *key;    /* "17.2" */
+	char *folder; /* of its files; another name than key when it took over a parked launch */
 	struct launch_paths paths;
 	struct launch_user user;
 	enum launch_state state;

@@ -24,6 +24,7 @@
 
 #include "agent/base/trash.h"
 #include "agent/command/env.h"
+#include "agent/launch/launch_park.h"
 #include "agent/launch/launch_steps.h"
 #include "agent/launch/launches.h"
 #include "agent/launch/shimlink.h"
@@ -164,11 +165,11 @@ static int has_begun(const struct launch *l)
 		cleanup_free char *dir = shim_folder(l, i), *quit = xasprintf("%s/quit", dir ? dir : "");
 		struct shim_state s;
 
-		if (!dir)
+		if (!dir || (launch_is_taken(l) && i >= l->plan->local_ranks)) /* its launcher ran before */
 			break;
 		if (shim_state_read(dir, &s, NULL) < 0)
 			continue;
-		begun = s.st.state >= PS_RUNNING && access(quit, F_OK) < 0;
+		begun = s.st.state >= PS_RUNNING && s.st.state != PS_PARKED && access(quit, F_OK) < 0;
 		shim_state_fini(&s);
 	}
 	return begun;
@@ -301,14 +302,15 @@ static void resume_launch(struct launch *l)
 
 	find_account(l);
 	launch_inside_drop(l);
-	launch_open_logs(l);
+	if (!launch_is_parking(l))
+		launch_open_logs(l);
 	launch_say(l, "agent %s has started again and continues this launch", l->host->env->cfg.node);
 	if (launch_container(l, 1, &why) < 0 && !launch_is_over(l)) {
 		log_warn("event=container_lost job=%" PRIu64 " attempt=%u reason=\"%s\"", l->job, l->attempt,
 		         why.text);
 		launch_say(l, "container: %s", why.text);
 	}
-	if (l->going && !(l->collecting && l->releases_open))
+	if (l->going && !launch_is_parking(l) && !(l->collecting && l->releases_open))
 		launch_keep_start(l);
 	adopt_procs(l);
 }
@@ -327,7 +329,7 @@ static void adopt_as(struct launch *l, int same_boot)
 		launch_sweep(l);
 		return;
 	}
-	if (l->state == LAUNCH_PREPARING && !l->stopping) {
+	if (l->state == LAUNCH_PREPARING && !l->stopping && !launch_is_taken(l)) {
 		undo_half(l);
 		return;
 	}
@@ -340,6 +342,10 @@ static void adopt_as(struct launch *l, int same_boot)
 		return;
 	}
 	resume_launch(l);
+	if (l->state == LAUNCH_PARKED)
+		launch_park_adopted(l);
+	if (l->state == LAUNCH_PREPARING && !l->stopping)
+		launch_fail(l, RC_AGENT, "the agent was started again while the job took over a parked launch");
 	if (!launch_is_over(l))
 		go_on(l);
 	else if (!alone)
@@ -373,7 +379,7 @@ struct launch *launch_adopt(struct launch_host *host, const char *key, const cha
 		return NULL;
 	}
 	l = launch_new(host, plan);
-	if (strcmp(l->key, key) != 0) {
+	if (strcmp(l->folder, key) != 0) {
 		err_set(e, ERR_PROTOCOL, "the plan in it is that of launch %s", l->key);
 		launch_free(l);
 		*unreadable = 1;

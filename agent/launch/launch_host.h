@@ -37,6 +37,10 @@ struct launch_host {
 	struct prefetch *prefetch;   /* NULL: the agent is alone */
 	struct env_ahead *env_ahead; /* likewise */
 	struct pools *pools;         /* NULL: none are known */
+	/* A parked launch became that of a job. */
+	void (*launch_renamed)(uint64_t job, uint32_t attempt, uint64_t to_job, uint32_t to_attempt, void *arg);
+	/* Asks hearthd again about the orteds of the launch, which run already. */
+	void (*ask_orteds)(uint64_t job, uint32_t attempt, void *arg);
 	/* The launch has ended or is forgotten: nobody answers its hearth-rsh any more. */
 	void (*launch_over)(uint64_t job, uint32_t attempt, void *arg);
 	void (*launches_changed)(void *arg); /* one came or was forgotten */

@@ -22,6 +22,7 @@
 
 #include "agent/base/user.h"
 #include "agent/container/sweeper.h"
+#include "agent/launch/launch_park.h"
 #include "agent/launch/launch_steps.h"
 #include "common/base/fault.h"
 #include "common/base/log.h"
@@ -47,7 +48,9 @@ static uint64_t now_us(const struct launch *l)
 static void end_launch(struct launch *l, const char *left)
 {
 	enum launch_state end =
-	    l->state == LAUNCH_PREPARING || (l->cls != RC_NONE && !l->going) ? LAUNCH_FAILED : LAUNCH_ENDED;
+	    l->state == LAUNCH_PREPARING || (l->cls != RC_NONE && (!l->going || launch_is_parking(l)))
+	        ? LAUNCH_FAILED
+	        : LAUNCH_ENDED;
 
 	launch_arm(l, 0, NULL);
 	launch_phase(l, NULL);

@@ -40,6 +40,7 @@ int launch_save(struct launch *l, struct err *why)
 	char *text;
 
 	json_add_u64(o, "version", LIFE_VERSION);
+	json_add_str(o, "launch", l->key);
 	json_add_str(o, "boot", l->host->boot_id);
 	json_add_u64(o, "state", l->state);
 	json_add_u64(o, "epoch", l->epoch);
@@ -153,7 +154,7 @@ static int load_user(struct launch *l, const cJSON *o, struct err *e)
 
 static int load_from(struct launch *l, const cJSON *o, int *same_boot, struct err *e)
 {
-	const char *boot = "", *text = NULL, *venv = NULL, *reason = NULL;
+	const char *boot = "", *text = NULL, *venv = NULL, *reason = NULL, *of = l->key;
 	uint64_t state = 0, cls = 0, grace = 0, version = LIFE_VERSION;
 	int releasing = 0;
 
@@ -163,10 +164,10 @@ static int load_from(struct launch *l, const cJSON *o, int *same_boot, struct er
 		return err_set(e, ERR_UNSUPPORTED,
 		               "a newer agent wrote its state (version %" PRIu64 ", this one reads %d)", version,
 		               LIFE_VERSION);
-	if (json_get_str(o, "", "boot", &boot, e) < 0 || get_u64(o, "state", &state, e) < 0 ||
-	    get_u64(o, "epoch", &l->epoch, e) < 0 || get_u64(o, "cls", &cls, e) < 0 ||
-	    json_get_str(o, "", "text", &text, e) < 0 || json_get_str(o, "", "venv_bin", &venv, e) < 0 ||
-	    json_get_bool(o, "", "going", &l->going, e) < 0 ||
+	if (json_get_str(o, "", "launch", &of, e) < 0 || json_get_str(o, "", "boot", &boot, e) < 0 ||
+	    get_u64(o, "state", &state, e) < 0 || get_u64(o, "epoch", &l->epoch, e) < 0 ||
+	    get_u64(o, "cls", &cls, e) < 0 || json_get_str(o, "", "text", &text, e) < 0 ||
+	    json_get_str(o, "", "venv_bin", &venv, e) < 0 || json_get_bool(o, "", "going", &l->going, e) < 0 ||
 	    json_get_bool(o, "", "stopping", &l->stopping, e) < 0 || get_u64(o, "grace_ms", &grace, e) < 0 ||
 	    get_u64(o, "kill_deadline_us", &l->kill_deadline_us, e) < 0 ||
 	    json_get_str(o, "", "kill_reason", &reason, e) < 0 ||
@@ -176,7 +177,7 @@ static int load_from(struct launch *l, const cJSON *o, int *same_boot, struct er
 	    json_get_bool(o, "", "removing", &l->removing, e) < 0 || load_phases(l, o, e) < 0 ||
 	    load_user(l, o, e) < 0)
 		return -1;
-	if (state < LAUNCH_PREPARING || state > LAUNCH_CLEANED || cls >= N_REASON_CLASS || grace > UINT32_MAX)
+	if (state < LAUNCH_PREPARING || state > LAUNCH_PARKED || cls >= N_REASON_CLASS || grace > UINT32_MAX)
 		return err_set(e, ERR_PROTOCOL, "state %" PRIu64 ", class %" PRIu64 " or grace is damaged", state,
 		               cls);
 	l->state = (enum launch_state)state;
@@ -187,6 +188,11 @@ static int load_from(struct launch *l, const cJSON *o, int *same_boot, struct er
 	l->venv_bin = xstrdup(venv);
 	l->kill_reason = xstrdup(reason);
 	*same_boot = strcmp(boot, l->host->boot_id) == 0;
+	if (strcmp(of, l->key) != 0) { /* of the parking: the agent died when the job had just taken it over */
+		l->state = LAUNCH_PREPARING;
+		l->going = 0;
+		l->epoch = l->plan->m->epoch;
+	}
 	return 0;
 }
 
@@ -227,7 +233,7 @@ int launch_load(struct launch *l, int *same_boot, struct err *e)
 {
 	cleanup_free char *path = xasprintf("%s/life", l->paths.run);
 	cleanup_free char *text = NULL;
-	struct launch new = {.host = l->host, .epoch = l->epoch};
+	struct launch new = {.host = l->host, .plan = l->plan, .key = l->key, .epoch = l->epoch};
 	cJSON *o;
 	size_t n;
 	int rc;

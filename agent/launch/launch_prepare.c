@@ -12,6 +12,7 @@
 #include "agent/base/trash.h"
 #include "agent/base/user.h"
 #include "agent/command/env.h"
+#include "agent/launch/launch_park.h"
 #include "agent/launch/launch_steps.h"
 #include "agent/launch/shimlink.h"
 #include "agent/pool/pools.h"
@@ -81,6 +82,7 @@ static void on_stage_progress(const char *phase, uint64_t done, uint64_t total, 
 }
 
 static void make_container(struct launch *l);
+static void start_build(struct launch *l);
 
 static void take_environment(struct launch *l, const struct stage_result *r)
 {
@@ -103,7 +105,12 @@ static void on_stage_done(const struct stage_result *r, void *arg)
 	take_environment(l, r);
 	if (!l->build_key)
 		launch_phase(l, "launching");
-	launch_arm(l, 0, make_container);
+	if (!launch_is_taken(l))
+		launch_arm(l, 0, make_container);
+	else if (l->build_key)
+		start_build(l);
+	else
+		launch_take_ready(l);
 }
 
 static const struct stage_ops stage_ops = {.progress = on_stage_progress, .done = on_stage_done};
@@ -113,10 +120,23 @@ static const char *or_null(const char *s)
 	return s && s[0] ? s : NULL;
 }
 
+static void find_holder(const struct launch *l, uint32_t *pid, uint64_t *start)
+{
+	struct strv procs = {0}, oom = {0};
+
+	container_shim(l->container, &procs, &oom, pid, start);
+	strv_fini(&procs);
+	strv_fini(&oom);
+}
+
 static struct stage_params stage_params_of(const struct launch *l)
 {
 	const struct wm_prepare *m = l->plan->m;
+	uint64_t start = 0;
+	uint32_t pid = 0;
 
+	if (l->container)
+		find_holder(l, &pid, &start);
 	return (struct stage_params){.job = l->job,
 	                             .epoch = l->epoch,
 	                             .attempt = l->attempt,
@@ -131,6 +151,8 @@ static struct stage_params stage_params_of(const struct launch *l)
 	                             .resume_digests = &m->resume_digests,
 	                             .resume_uris = &m->resume_uris,
 	                             .resume_step = m->resume_step,
+	                             .holder_pid = pid,
+	                             .holder_start = start,
 	                             .pool = l->pool,
 	                             .setup = l->setup};
 }
@@ -163,13 +185,10 @@ static void choose_cpus(struct launch *l)
 /* After the container exists: does it show the job's folder as /opt/ml? */
 static void launch_paths_seen(struct launch *l)
 {
-	struct strv procs = {0}, oom = {0};
 	uint32_t pid = 0;
 	uint64_t start = 0;
 
-	container_shim(l->container, &procs, &oom, &pid, &start);
-	strv_fini(&procs);
-	strv_fini(&oom);
+	find_holder(l, &pid, &start);
 	l->own_tmp = pid != 0;
 	free(l->paths.ml_seen);
 	l->paths.ml_seen = xstrdup(pid ? "/opt/ml" : l->paths.ml);
@@ -295,7 +314,10 @@ static void on_build_done(const struct stage_result *r, void *arg)
 	}
 	take_environment(l, r);
 	launch_phase(l, "launching");
-	begin_shims(l);
+	if (launch_is_taken(l))
+		launch_take_ready(l);
+	else
+		begin_shims(l);
 }
 
 static void start_build(struct launch *l)
@@ -358,7 +380,8 @@ void launch_proc_ready(struct launch *l)
 	launch_say(l, "ready: %u rank(s) of %u on %s, as %s", l->plan->local_ranks, l->plan->world,
 	           plan_node_name(l->plan), l->user.name);
 	launch_set_state(l, LAUNCH_READY);
-	launch_info_software(l);
+	if (!launch_is_parking(l))
+		launch_info_software(l);
 }
 
 /* ---- start ----------------------------------------------------------------------------------------------
@@ -386,6 +409,14 @@ static void clear_old_procs(struct launch *l)
 	}
 }
 
+static int has_launcher(struct launch *l)
+{
+	if (!launcher_facts(l->plan->spec->launcher)->needs_mpirun || l->host->mpirun)
+		return 1;
+	launch_fail(l, RC_LAUNCH, "this node has no mpirun (install Open MPI, or use \"launcher\": \"direct\")");
+	return 0;
+}
+
 static void open_logs(struct launch *l)
 {
 	const struct wm_prepare *m = l->plan->m;
@@ -394,22 +425,43 @@ static void open_logs(struct launch *l)
 	launch_say(l, "job %" PRIu64 " (%s) attempt %u, node %s (%s), account %s, launcher %s", l->job,
 	           m->job_name, l->attempt, plan_node_name(l->plan), l->host->env->cfg.node, m->account,
 	           launcher_name(l->plan->spec->launcher));
-	if (launcher_facts(l->plan->spec->launcher)->needs_mpirun && !l->host->mpirun) {
-		launch_fail(l, RC_LAUNCH,
-		            "this node has no mpirun (install Open MPI, or use \"launcher\": \"direct\")");
-		return;
-	}
-	start_staging(l);
+	if (has_launcher(l))
+		start_staging(l);
+}
+
+static int has_config(struct launch *l)
+{
+	struct err e = {0};
+
+	if (launch_write_config(l, &e) == 0)
+		return 1;
+	launch_fail(l, e.code == ERR_NOSPACE ? RC_DISK : RC_AGENT, e.text);
+	return 0;
 }
 
 static void write_config(struct launch *l)
 {
+	if (has_config(l))
+		launch_arm(l, 0, open_logs);
+}
+
+void launch_take_files(struct launch *l)
+{
+	if (has_config(l))
+		open_logs(l);
+}
+
+static void prepare_parking(struct launch *l)
+{
 	struct err e = {0};
 
-	if (launch_write_config(l, &e) < 0)
+	if (!has_launcher(l))
+		return;
+	launch_phase(l, "launching");
+	if (launch_park_prepare(l, &e) < 0)
 		launch_fail(l, e.code == ERR_NOSPACE ? RC_DISK : RC_AGENT, e.text);
 	else
-		launch_arm(l, 0, open_logs);
+		make_container(l);
 }
 
 static void make_dirs(struct launch *l)
@@ -420,7 +472,7 @@ static void make_dirs(struct launch *l)
 	if (more < 0)
 		launch_fail(l, e.code == ERR_NOSPACE ? RC_DISK : RC_AGENT, e.text);
 	else
-		launch_arm(l, 0, more ? make_dirs : write_config);
+		launch_arm(l, 0, more ? make_dirs : launch_is_parking(l) ? prepare_parking : write_config);
 }
 
 static void take_pool(struct launch *l)

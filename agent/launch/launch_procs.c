@@ -19,9 +19,11 @@
 #include <sys/wait.h>
 
 #include "agent/command/env.h"
+#include "agent/command/launcher.h"
 #include "agent/command/mpi.h"
+#include "agent/launch/launch_park.h"
 #include "agent/launch/launch_steps.h"
-#include "agent/launch/launcher.h"
+#include "agent/launch/shimlink.h"
 #include "common/base/buf.h"
 #include "common/base/fault.h"
 #include "common/base/hash.h"
@@ -257,26 +259,38 @@ static void show_line(struct launch *l, const char *kind, const struct strv *arg
 	launch_run_info(l, kind, shown);
 }
 
-static void launcher_command(struct launch *l, struct strv *argv)
+static void launcher_command(const struct launch *l, struct strv *argv)
 {
 	const struct launcher_actions *actions = launcher_actions(l->plan->spec->launcher);
 	const struct launcher_in in = launcher_in_of(l);
 
-	if (l->plan->m->node_rank != 0) {
+	if (l->plan->m->node_rank != 0)
 		actions->other_argv(&in, argv);
+	else
+		actions->first_argv(&in, argv);
+}
+
+void launch_show_line(struct launch *l)
+{
+	const char *info = launcher_actions(l->plan->spec->launcher)->line_info;
+	struct strv argv = {0};
+
+	if (!info || l->plan->m->node_rank != 0)
 		return;
-	}
-	actions->first_argv(&in, argv);
-	if (actions->line_info)
-		show_line(l, actions->line_info, argv);
+	launcher_command(l, &argv);
+	show_line(l, info, &argv);
+	strv_fini(&argv);
 }
 
 static void proc_command(struct lproc *p, struct strv *argv)
 {
-	if (p->kind == PROC_RANK)
+	if (p->kind == PROC_RANK) {
 		plan_argv(p->l->plan, argv);
-	else
-		launcher_command(p->l, argv);
+		return;
+	}
+	launcher_command(p->l, argv);
+	if (!launch_is_parking(p->l))
+		launch_show_line(p->l);
 }
 
 /* ---- the shim's order ------------------------------------------------------------------------------- */
@@ -297,6 +311,27 @@ void launch_order(const struct launch *l, struct shim_launch *s)
 	s->lease = xasprintf("%s/lease", l->host->env->cfg.run_dir);
 }
 
+/* While a launch is parked ml is closed to its account. */
+static char *start_folder(const struct launch *l)
+{
+	if (!launch_is_parking(l))
+		return xasprintf("%s/code", l->paths.ml_seen);
+	return l->own_tmp ? xstrdup("/tmp") : xasprintf("%s/tmp", l->paths.work);
+}
+
+void launch_start_rank(struct lproc *p)
+{
+	cleanup_free char *cwd = start_folder(p->l);
+	struct strv argv = {0}, env = {0};
+
+	proc_environment(p, &env);
+	proc_command(p, &argv);
+	p->went = 1;
+	shimlink_start(p->link, &argv, &env, cwd, 0);
+	strv_fini(&argv);
+	strv_fini(&env);
+}
+
 static void fill_launch(struct lproc *p, struct shim_launch *s)
 {
 	struct launch *l = p->l;
@@ -309,10 +344,12 @@ static void fill_launch(struct lproc *p, struct shim_launch *s)
 	s->shim_token = xstrdup(digits);
 	s->kind = p->kind;
 	s->rank = p->rank;
-	s->cwd = xasprintf("%s/code", l->paths.ml_seen);
+	s->cwd = start_folder(l);
 	s->logdir = xstrdup(p->logdir);
 	s->wait_go = 1;
 	s->metrics = p->kind == PROC_RANK;
+	s->park = p->kind == PROC_RANK && launch_is_parking(l);
+	s->await_launcher = s->park && !launcher_facts(l->plan->spec->launcher)->ranks_at_go;
 	s->segment_bytes = SEGMENT_BYTES;
 	s->max_bytes = l->host->env->cfg.log_max_bytes ? l->host->env->cfg.log_max_bytes : LOG_MAX_DEFAULT;
 	s->grace_ms = l->plan->m->grace_ms;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "agent/command/mpi.h"
+#include "agent/launch/launch_park.h"
 #include "agent/launch/launch_steps.h"
 #include "agent/launch/shimlink.h"
 #include "common/base/log.h"
@@ -19,18 +20,36 @@ static int starts_at_go(const struct lproc *p)
 {
 	const struct launcher_proc *proc = launcher_proc(p->kind);
 
+	/* Parked ranks wait for a job, and their launcher runs before. */
+	if (launch_is_taken(p->l) || (launch_is_parking(p->l) && p->kind == PROC_RANK))
+		return 0;
 	return proc ? proc->starts_at_go : launcher_facts(p->l->plan->spec->launcher)->ranks_at_go;
 }
+
+static void launcher_ended(struct launch *l);
 
 static int begin_running(struct launch *l, struct err *e)
 {
 	l->going = 1;
 	if (launch_try_state(l, LAUNCH_RUNNING, e) == 0) {
-		launch_keep_start(l);
+		if (!launch_is_parking(l))
+			launch_keep_start(l);
 		return 0;
 	}
 	l->going = 0;
 	return -1;
+}
+
+/* A rank of another node may have ended a launch that was parked before GO came here. */
+static int launcher_is_gone(struct launch *l)
+{
+	int gone = 0;
+
+	for (struct lproc *p = l->procs; p; p = p->next)
+		gone |= lproc_ended(p);
+	if (gone)
+		launcher_ended(l);
+	return gone;
 }
 
 void launch_go(struct launch *l)
@@ -48,6 +67,7 @@ void launch_go(struct launch *l)
 		launch_fail(l, e.code == ERR_NOSPACE ? RC_DISK : RC_AGENT, e.text);
 		return;
 	}
+	launch_arm(l, 0, NULL);
 	launch_say(l, "go");
 	for (struct lproc *p = l->procs; p; p = p->next) {
 		if (!starts_at_go(p))
@@ -55,6 +75,11 @@ void launch_go(struct launch *l)
 		p->went = 1;
 		shimlink_go(p->link, NULL, NULL);
 	}
+	if (launch_is_taken(l) && !launcher_is_gone(l))
+		launch_take_go(l);
+	else if (launch_is_parking(l))
+		launch_park_step(l);
+	launch_check_end(l);
 }
 
 /* ---- orted ----------------------------------------------------------------------------------------------
@@ -199,7 +224,10 @@ void launch_proc_changed(struct lproc *p)
 		return;
 	}
 	if (l->state == LAUNCH_PREPARING && !l->stopping) {
-		launch_proc_ready(l);
+		if (launch_is_taken(l))
+			launch_take_changed(p);
+		else
+			launch_proc_ready(l);
 		return;
 	}
 	/* The launch has its go and this shim has not: the agent died in between. */
@@ -208,12 +236,22 @@ void launch_proc_changed(struct lproc *p)
 		shimlink_go(p->link, NULL, NULL);
 		return;
 	}
+	if (p->state == PS_PARKED && l->going && !l->stopping && !p->quit && launch_is_taken(l)) {
+		launch_start_rank(p);
+		return;
+	}
+	if (launch_is_parking(l)) {
+		launch_park_changed(p);
+		return;
+	}
 	if (p->state == PS_RUNNING && !is_launcher(p))
 		first_start(l);
 	if (lproc_ended(p) && is_launcher(p) && !l->stopping)
 		launcher_ended(l);
 	/* A shim that ended before GO: the node is not ready any more. */
-	if (lproc_ended(p) && l->state == LAUNCH_READY && !l->stopping && !l->going)
+	if (lproc_ended(p) && l->state == LAUNCH_READY && !l->stopping && !l->going && launch_is_taken(l))
+		launch_take_await(l);
+	else if (lproc_ended(p) && l->state == LAUNCH_READY && !l->stopping && !l->going)
 		launch_fail(l, RC_LAUNCH, p->text[0] ? p->text : "a process ended before the start");
 	launch_check_end(l);
 }

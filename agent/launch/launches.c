@@ -18,6 +18,7 @@
 #include "agent/keep/keeper.h"
 #include "agent/launch/env_ahead.h"
 #include "agent/launch/fence_mark.h"
+#include "agent/launch/launch_park.h"
 #include "agent/launch/launch_steps.h"
 #include "agent/launch/unreadable_launch.h"
 #include "agent/link/outbox.h"
@@ -167,6 +168,25 @@ static void go_launch(struct launches *t, struct launch *l)
 	launch_fail(l, RC_AGENT, text);
 }
 
+/* Takes plan. The attempt does not go on cold by itself: all its nodes do, or none. */
+static void on_take(struct launches *t, struct plan *plan)
+{
+	const struct wm_prepare *m = plan->m;
+	struct launch *l = find_launch(t, m->pool, m->parked);
+	struct err e = {0};
+	int rc = l ? launch_take(l, plan, &e)
+	           : err_set(&e, ERR_NOT_FOUND, "launch %" PRIu64 ".%u is not parked on this node", m->pool,
+	                     m->parked);
+
+	if (rc == 0) {
+		end_older(t, l);
+		return;
+	}
+	log_warn("event=not_taken job=%" PRIu64 " attempt=%u reason=\"%s\"", m->job, m->attempt, e.text);
+	report_absent(t, m->job, m->attempt, m->epoch, LAUNCH_FAILED, RC_AGENT, e.text);
+	plan_destroy(plan);
+}
+
 static void on_prepare(struct launches *t, struct wm_prepare *m)
 {
 	uint64_t job = m->job, epoch = m->epoch;
@@ -196,6 +216,10 @@ static void on_prepare(struct launches *t, struct wm_prepare *m)
 	if (!plan) {
 		log_error("event=bad_plan job=%" PRIu64 " attempt=%u reason=\"%s\"", job, attempt, e.text);
 		report_absent(t, job, attempt, epoch, LAUNCH_FAILED, RC_AGENT, e.text);
+		return;
+	}
+	if (plan->m->parked) {
+		on_take(t, plan);
 		return;
 	}
 	prefetch_cancel(t->host->prefetch, job); /* staging fetches the rest */
@@ -546,7 +570,7 @@ static void mark_fence(struct launches *t, const char *why)
 	struct err e = {0};
 
 	DL_FOREACH (t->list, l) {
-		strv_add(&m.keys, l->key);
+		strv_add(&m.keys, l->folder);
 		log_warn("event=fence job=%" PRIu64 " attempt=%u", l->job, l->attempt);
 	}
 	if (fence_mark_save(t->host, &m, &e) < 0)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/launch/launch_park.h"
 #include "agent/launch/launch_steps.h"
 #include "agent/launch/shimlink.h"
 #include "agent/link/outbox.h"
@@ -98,6 +99,8 @@ int lproc_exited(const struct lproc *p)
 void lproc_report(struct lproc *p)
 {
 	const struct launch *l = p->l;
+	/* A rank of a job waits for GO, wherever its shim waits. */
+	uint8_t state = p->state == PS_PARKED && !launch_is_parking(l) ? PS_WAITING : p->state;
 	/* The controller knows an orted by the request that asked for it. */
 	struct wm_proc_report m = {
 	    .job = l->job,
@@ -107,7 +110,7 @@ void lproc_report(struct lproc *p)
 	    .rank = p->rank,
 	    .local_rank = p->local_rank,
 	    .token = p->rsh_id ? p->rsh_id : p->token,
-	    .state = p->exited && !lproc_ended(p) ? PS_EXITED : p->state,
+	    .state = p->exited && !lproc_ended(p) ? PS_EXITED : state,
 	    .pid = p->pid,
 	    .exit_code = p->exit_code,
 	    .signal = p->signal,
@@ -251,6 +254,15 @@ static void on_exit_told(struct lproc *p, const struct wm_shim_status *st)
 	launch_keep_ended(p);
 }
 
+/* It had an order to end, or its launcher was gone, and did not fail to start: the end of the launch is
+ * enough. */
+static int was_not_to_start(const struct lproc *p, const struct wm_shim_status *st)
+{
+	int parked = p->kind == PROC_RANK && (launch_is_taken(p->l) || launch_is_parking(p->l));
+
+	return p->quit || (parked && (!p->went || st->ended_by == BY_LAUNCHER));
+}
+
 static void on_status(const struct wm_shim_status *st, void *arg)
 {
 	struct lproc *p = arg;
@@ -260,9 +272,7 @@ static void on_status(const struct wm_shim_status *st, void *arg)
 	if (p->state == PS_RUNNING && (st->state == PS_WAITING || st->state == PS_PARKED))
 		return;
 	if (st->state != p->state) {
-		/* A process that waited and got an order to end did not fail to start: the end of the launch is
-		 * enough. */
-		p->unsaid = p->quit && lproc_waits(p) && st->state == PS_FAILED;
+		p->unsaid = st->state == PS_FAILED && lproc_waits(p) && was_not_to_start(p, st);
 		p->by_lease = st->ended_by == BY_LEASE && st->state == PS_EXITED;
 		/* Its end says nothing of its program: the rank went with its node. */
 		p->state = p->by_lease ? PS_LOST : st->state;
@@ -313,6 +323,15 @@ static const struct shimlink_ops link_ops = {.status = on_status, .gone = on_gon
 void lproc_watch(struct lproc *p)
 {
 	struct launch *l = p->l;
+
+	p->link = shimlink_create(l->host->env, p->dir, p->token, &p->id, &link_ops, p);
+	if (!launch_is_parking(l))
+		lproc_follow(p);
+}
+
+void lproc_follow(struct lproc *p)
+{
+	struct launch *l = p->l;
 	struct tail_params t = {.job = l->job,
 	                        .epoch = l->epoch,
 	                        .attempt = l->attempt,
@@ -325,7 +344,6 @@ void lproc_watch(struct lproc *p)
 	                        .step = launch_keep_step,
 	                        .arg = l};
 
-	p->link = shimlink_create(l->host->env, p->dir, p->token, &p->id, &link_ops, p);
 	if (p->stream && !p->tail)
 		p->tail = tail_start(l->host->tailer, &t);
 }

@@ -48,6 +48,7 @@ int lproc_ended(const struct lproc *p);
 int lproc_waits(const struct lproc *p);  /* its program was not started: it waits for go, or is parked */
 int lproc_exited(const struct lproc *p); /* how it ended is known; its shim may still be at work */
 void lproc_watch(struct lproc *p);       /* id and token are known: link and tail */
+void lproc_follow(struct lproc *p);      /* its output goes to hearthd from now on */
 void lproc_report(struct lproc *p);
 void lproc_quit(struct lproc *p, uint32_t grace_ms, enum ended_by by);
 int lproc_was_quit(const struct lproc *p); /* by this agent or the one before, while it waited */

@@ -38,6 +38,7 @@ struct shimlink {
 	uint16_t pending_type; /* order kept until hello is answered; 0 none */
 	void *pending;
 	int want_quit, ended, released;
+	int asked; /* by shimlink_probe; cleared by any state */
 	uint32_t quit_grace_ms;
 	enum ended_by quit_by;
 };
@@ -217,6 +218,8 @@ static void got_frame(struct shimlink *l, const struct wire_frame *f)
 	} else if (f->type == WM_SHIM_STATUS) {
 		const struct wm_shim_status *st = msg;
 
+		l->asked = 0;
+
 		if (l->state == LINK_HELLO)
 			hello_answered(l);
 		if (is_end(st->state))
@@ -393,6 +396,18 @@ void shimlink_release(struct shimlink *l)
 
 	l->released = 1;
 	send_or_keep(l, WM_SHIM_RELEASE, &m);
+}
+
+int shimlink_probe(struct shimlink *l)
+{
+	struct wm_shim_query m = {.watch = 1};
+
+	if (l->asked || l->state == LINK_GONE)
+		return 0;
+	l->asked = 1;
+	if (l->state == LINK_UP) /* else the next hello asks */
+		send_now(l, WM_SHIM_QUERY, &m);
+	return 1;
 }
 
 int shimlink_is_gone(const struct shimlink *l)

@@ -41,6 +41,8 @@ void shimlink_start(struct shimlink *l, const struct strv *argv, const struct st
 void shimlink_signal(struct shimlink *l, int signo, int only_if_caught);
 void shimlink_quit(struct shimlink *l, uint32_t grace_ms, enum ended_by by);
 void shimlink_release(struct shimlink *l);
+/* Asks for the state. 0: it has not answered since this was called before. */
+int shimlink_probe(struct shimlink *l);
 int shimlink_is_gone(const struct shimlink *l);
 
 #endif

@@ -434,7 +434,8 @@ static struct pool_folder *refer_to(struct pool *pl, const struct wm_prepare *m)
 	f->pool = pl;
 	pl->users++;
 	pl->busy++;
-	pl->job = m->job;
+	if (!m->park)
+		pl->job = m->job;
 	look_later(pl->all);
 	return f;
 }
@@ -459,6 +460,14 @@ struct pool_folder *pools_take(struct pools *p, const struct wm_prepare *m, cons
 	f = refer_to(pl, m);
 	save_state(pl);
 	return f;
+}
+
+void pools_used_by(struct pool_folder *f, uint64_t job)
+{
+	if (!f)
+		return;
+	f->pool->job = job;
+	save_state(f->pool);
 }
 
 void pools_quiet(struct pool_folder *f)

@@ -39,6 +39,8 @@ struct pool_folder; /* of one launch: a reference */
  * only found. NULL and no code in e: it has none. */
 struct pool_folder *pools_take(struct pools *p, const struct wm_prepare *m, const struct launch_user *user,
                                struct err *e);
+void pools_used_by(struct pool_folder *f,
+                   uint64_t job);        /* a launch that waited is this job's now; NULL allowed */
 void pools_quiet(struct pool_folder *f); /* no process of the launch is left; NULL allowed */
 void pools_leave(
     struct pool_folder *f); /* hearthd has its end on record; NULL allowed. Frees the reference */

@@ -59,6 +59,7 @@ static struct point points[] = {
     {.name = "agent.gpus"},
     {.name = "agent.layers"},
     {.name = "agent.pool_disk"},
+    {.name = "agent.take"},
     /* controller */
     {.name = "controller.commit"},
     {.name = "work.large"},

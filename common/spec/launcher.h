@@ -1,9 +1,9 @@
 /*
  * launcher: the facts about each launcher, in one table. A launcher brings up the ranks of a job. The agent's
- * part is in agent/launch/launcher.c: command lines and environments.
+ * part is in agent/command/launcher.c: command lines and environments.
  *
  * To add a launcher: a value of enum spec_launcher and its lines in launcher.c, its actions in
- * agent/launch/launcher.c, a file of its own for its command line in agent/command, and its line in
+ * agent/command/launcher.c, a file of its own for its command line in agent/command, and its line in
  * docs/spec/09-agent.md. A new kind of process also needs a value of enum proc_kind on the wire.
  */
 #ifndef HEARTH_COMMON_SPEC_LAUNCHER_H

@@ -68,6 +68,8 @@ struct ctl {
 	uint32_t gpus;                     /* of jobs: the first ones of the node */
 	uint64_t pool;                     /* of jobs; 0 none */
 	int pool_keep;                     /* they may leave one */
+	int park;                          /* launches wait for a job; job is the pool */
+	uint32_t parked;                   /* the parking that a job takes over; 0 none */
 	const char *owner;                 /* of jobs; NULL: this process's account */
 	const char *refused;               /* node that is not let in */
 	int refused_as;                    /* enum err_code; 0: ERR_DENIED */

@@ -45,7 +45,8 @@ void ctl_prepare(struct ctl *c, const char *spec, uint64_t job, uint32_t attempt
 	uint32_t n = 0;
 
 	memset(c->nodes, 0, sizeof(c->nodes));
-	memset(c->rsh, 0, sizeof(c->rsh));
+	if (!c->parked) /* its orteds go on */
+		memset(c->rsh, 0, sizeof(c->rsh));
 	for (; nodes[n]; n++)
 		c->nodes[n] = nodes[n];
 	gang = ctl_gang(spec, ranks, n);
@@ -74,6 +75,8 @@ void ctl_prepare(struct ctl *c, const char *spec, uint64_t job, uint32_t attempt
 		                       .disk_bytes = c->disk_bytes,
 		                       .pool = c->pool,
 		                       .pool_keep = (uint8_t)c->pool_keep,
+		                       .park = (uint8_t)c->park,
+		                       .parked = c->parked,
 		                       .gang = gang};
 
 		for (uint32_t k = 0; k < c->gpus; k++)

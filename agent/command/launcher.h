@@ -2,8 +2,8 @@
  * launcher: the actions of each launcher on a node, in one table. The facts are in common/spec/launcher.h,
  * which also says how to add a launcher. Pure.
  */
-#ifndef HEARTH_AGENT_LAUNCH_LAUNCHER_H
-#define HEARTH_AGENT_LAUNCH_LAUNCHER_H
+#ifndef HEARTH_AGENT_COMMAND_LAUNCHER_H
+#define HEARTH_AGENT_COMMAND_LAUNCHER_H
 
 #include "agent/command/launcher_in.h"
 #include "common/base/xalloc.h"

@@ -1,7 +1,7 @@
-/* The two tables of launchers: facts (common/spec/launcher.h) and actions (agent/launch/launcher.h). */
+/* The two tables of launchers: facts (common/spec/launcher.h) and actions (agent/command/launcher.h). */
 #include <string.h>
 
-#include "agent/launch/launcher.h"
+#include "agent/command/launcher.h"
 #include "common/base/text.h"
 #include "common/net/wire_msg.h"
 #include "common/spec/spec.h"

@@ -1,7 +1,7 @@
 /*
  * launcher: see launcher.h.
  */
-#include "agent/launch/launcher.h"
+#include "agent/command/launcher.h"
 
 #include "agent/command/mpi.h"
 #include "agent/command/torchrun.h"

@@ -1,0 +1,195 @@
+/*
+ * launch_take: a job takes over a parked launch of its warm pool (PREPARE with pool and parked).
+ *
+ * The folders, processes, container, token and launch id stay those of the parking; job, attempt and epoch
+ * become the job's. The one record of it is the replacement of RUN/POOL.PARKING/plan by the job's plan: an
+ * agent that dies before finds the launch parked, and one that dies after finds it taken. The files of the
+ * job then come into the folder as they do into that of a cold launch, and the launch is READY. At GO each
+ * shim gets the whole command and environment of its rank.
+ *
+ * A take-over that fails is reported as FAILED for the job's attempt: hearthd starts it cold. An agent alone
+ * cannot, because mpirun and its orteds belong together.
+ */
+#include <inttypes.h>
+#include <signal.h>
+#include <string.h>
+
+#include "agent/launch/launch_park.h"
+#include "agent/launch/launch_steps.h"
+#include "agent/link/outbox.h"
+#include "agent/pool/pools.h"
+#include "common/base/fault.h"
+#include "common/base/log.h"
+
+#define GO_US 2000000u
+
+/* ---- does it fit ------------------------------------------------------------------------------------ */
+
+static int same_numbers(const struct wire_u32v *a, const struct wire_u32v *b)
+{
+	return a->n == b->n && (!a->n || memcmp(a->v, b->v, a->n * sizeof(*a->v)) == 0);
+}
+
+static int same_words(const struct wire_strv *a, const struct wire_strv *b)
+{
+	for (uint32_t i = 0; i < a->n && a->n == b->n; i++)
+		if (strcmp(a->v[i], b->v[i]) != 0)
+			return 0;
+	return a->n == b->n;
+}
+
+static uint32_t cpus_per_rank(const struct plan *p)
+{
+	const struct spec_group *g = spec_group_of(p->spec, p->m->node_rank);
+
+	return g ? g->cpus_per_rank : 0;
+}
+
+/* hearthd has matched more than this; here is what would give a job what is not its own, or too much. */
+static const char *first_difference(const struct plan *a, const struct plan *b)
+{
+	const struct wm_prepare *x = a->m, *y = b->m;
+
+	return strcmp(x->account, y->account) != 0                           ? "account"
+	       : a->spec->launcher != b->spec->launcher                      ? "launcher"
+	       : x->node_rank != y->node_rank                                ? "node rank"
+	       : !same_words(&a->g->nodes, &b->g->nodes)                     ? "nodes"
+	       : !same_words(&a->g->addresses, &b->g->addresses)             ? "addresses"
+	       : !same_numbers(&a->g->ranks_per_node, &b->g->ranks_per_node) ? "ranks"
+	       : !same_words(&a->g->groups, &b->g->groups)                   ? "groups"
+	       : !same_numbers(&x->gpus, &y->gpus)                           ? "GPUs"
+	       : !same_numbers(&x->cpu_ids, &y->cpu_ids)                     ? "CPUs"
+	       : cpus_per_rank(a) != cpus_per_rank(b)                        ? "CPUs of a rank"
+	       : x->memory_bytes != y->memory_bytes                          ? "memory"
+	       : x->disk_bytes != y->disk_bytes                              ? "disk"
+	                                                                     : NULL;
+}
+
+static int check_take(const struct launch *l, const struct plan *plan, struct err *e)
+{
+	const char *field = first_difference(l->plan, plan);
+
+	if (l->state != LAUNCH_PARKED || l->stopping || l->to_fence)
+		return err_set(e, ERR_CONFLICT, "launch %s does not wait for a job", l->key);
+	if (field)
+		return err_set(e, ERR_CONFLICT, "launch %s was parked with another value of: %s", l->key, field);
+	return launch_park_check(l, e);
+}
+
+/* ---- the take-over ---------------------------------------------------------------------------------- */
+
+static void replace(char **to, const char *text)
+{
+	free(*to);
+	*to = xstrdup(text);
+}
+
+static void become(struct launch *l, struct plan *plan)
+{
+	const struct launch_host *host = l->host;
+	const struct wm_prepare *m = plan->m;
+
+	/* What was not acknowledged is over. */
+	outbox_drop(host->outbox, l->key);
+	if (host->launch_renamed)
+		host->launch_renamed(l->job, l->attempt, m->job, m->attempt, host->arg);
+	plan_destroy(l->plan);
+	l->plan = plan;
+	l->job = m->job;
+	l->attempt = m->attempt;
+	l->epoch = m->epoch;
+	free(l->key);
+	l->key = xasprintf("%" PRIu64 ".%u", m->job, m->attempt);
+	l->state = LAUNCH_PREPARING;
+	l->going = 0;
+	while (l->n_phases)
+		free(l->phases[--l->n_phases].name);
+	pools_used_by(l->pool, m->job);
+}
+
+int launch_take(struct launch *l, struct plan *plan, struct err *e)
+{
+	cleanup_free char *parked = xstrdup(l->key);
+
+	if (check_take(l, plan, e) < 0)
+		return -1;
+	/* Its processes carry them. */
+	replace(&plan->m->token, l->plan->m->token);
+	replace(&plan->m->launch_id, l->plan->m->launch_id);
+	launch_take_point();
+	if (plan_save(plan, l->paths.run, e) < 0)
+		return -1;
+	launch_take_point();
+	become(l, plan);
+	log_info("event=launch_taken job=%" PRIu64 " attempt=%u parked=%s", l->job, l->attempt, parked);
+	launch_take_files(l);
+	launch_take_point();
+	return 0;
+}
+
+void launch_take_point(void)
+{
+	if (FAULT("agent.take"))
+		raise(SIGKILL);
+}
+
+int launch_is_taken(const struct launch *l)
+{
+	return l->plan->m->parked != 0;
+}
+
+/* Staging has filled the folder. */
+void launch_take_ready(struct launch *l)
+{
+	struct err e = {0};
+
+	if (launch_park_check(l, &e) < 0) {
+		launch_fail(l, RC_AGENT, e.text);
+		return;
+	}
+	launch_arm(l, 0, NULL);
+	launch_say(l, "ready: %u rank(s) of %u on %s, as %s, parked before as %s", l->plan->local_ranks,
+	           l->plan->world, plan_node_name(l->plan), l->user.name, l->folder);
+	launch_take_point();
+	launch_set_state(l, LAUNCH_READY);
+	launch_take_point();
+	for (struct lproc *p = l->procs; p; p = p->next) {
+		lproc_follow(p);
+		lproc_report(p);
+	}
+	launch_show_line(l);
+	launch_info_software(l);
+}
+
+void launch_take_changed(struct lproc *p)
+{
+	struct launch *l = p->l;
+
+	if (lproc_ended(p))
+		launch_fail(l, RC_AGENT, p->text[0] ? p->text : "a parked process ended before the start");
+}
+
+static void no_go(struct launch *l)
+{
+	launch_fail(l, RC_AGENT, "a parked process ended before the start");
+}
+
+/* Another node may have got its GO before: then the job has ended there, and GO comes here, too. */
+void launch_take_await(struct launch *l)
+{
+	if (l->on_timer != no_go)
+		launch_arm(l, GO_US, no_go);
+}
+
+/* The shim got its go from hearth-rank before, or needs none. */
+void launch_take_go(struct launch *l)
+{
+	launch_take_point();
+	for (struct lproc *p = l->procs; p; p = p->next)
+		if (p->kind == PROC_RANK && p->state == PS_PARKED) {
+			launch_start_rank(p);
+			launch_take_point();
+		}
+	if (l->host->ask_orteds)
+		l->host->ask_orteds(l->job, l->attempt, l->host->arg);
+}

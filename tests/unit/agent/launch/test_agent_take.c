@@ -1,0 +1,231 @@
+/*
+ * Real hearth-agents with parked launches, and what goes wrong: refused take-overs, an agent that dies at any
+ * step, a dead launcher or shim, kills. Nothing of a launch stays behind, and no job runs twice.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
+#include "tests/lib/tap.h"
+#include "tests/unit/agent/launch/parkkit.h"
+
+#define POINTS_MAX 20
+
+static struct ctl *c;
+static struct ctl_agent *a;
+static struct ctl_agent *one[2];
+
+static const char *const run_a[] = {"--slots", "8", NULL};
+
+static int is_back(struct ctl *ctl, void *arg)
+{
+	(void)ctl;
+	return a->synced >= *(int *)arg || ctl_is_zombie((uint32_t)a->pid);
+}
+
+/* A process that the dead agent had just forked may hold its lock for a moment. */
+static void restart(const char *fault)
+{
+	int n = a->connections + 1;
+
+	for (int i = 0; i < 50 && a->synced < n; i++) {
+		ctl_agent_kill(a, SIGKILL);
+		a->control = NULL;
+		if (fault)
+			setenv("HEARTH_FAULTS", fault, 1);
+		ctl_agent_start(c, 0, "n1", run_a);
+		unsetenv("HEARTH_FAULTS");
+		ctl_wait(c, LONG, is_back, &n);
+	}
+	if (a->synced < n)
+		tap_bail("the agent does not come back");
+}
+
+static void kill_parked(struct park_pool *p)
+{
+	ctl_kill(a, p->id, p->parking, 1, 0);
+	ok(park_wait(a, p->id, LAUNCH_FAILED), "a kill ends the parked launch");
+	park_clean(p, p->id, p->parking);
+	is_int(park_processes(p, 0), 0, "no process is left");
+	ok(!park_has_folder(p, a), "nor its folder");
+}
+
+static void test_refused(void)
+{
+	struct park_pool p = {c, one, "mpirun", 2, 60, 1}, other = {c, one, "mpirun", 1, 60, 1},
+	                 none = {c, one, "mpirun", 2, 60, 9};
+
+	park_all(&p);
+	park_take(&other, 61, "true");
+	ok(park_wait(a, 61, LAUNCH_FAILED), "a job with other ranks does not get the launch");
+	like(a->launch->text, "launch 60.1 was parked with another value of: ranks",
+	     "the reason names the field");
+	park_take(&none, 62, "true");
+	ok(park_wait(a, 62, LAUNCH_FAILED), "a parking that is not there cannot be taken over");
+	like(a->launch->text, "launch 60.9 is not parked on this node", "the reason says so");
+	is_int(a->states[60], LAUNCH_PARKED, "both leave the launch as it is");
+	park_take(&p, 63, "test $RANK = 1 && exit 5; exec sleep 100");
+	ok(park_wait(a, 63, LAUNCH_READY), "one job gets it");
+	park_take(&p, 64, "true");
+	ok(park_wait(a, 64, LAUNCH_FAILED), "a second one does not");
+	like(a->launch->text, "launch 60.1 is not parked on this node", "the reason says so");
+	park_take(&p, 63, "test $RANK = 1 && exit 5; exec sleep 100"); /* repeated, as after a lost answer */
+	park_go(&p, 63);
+	ok(park_wait(a, 63, LAUNCH_ENDED), "the first one runs and ends");
+	is_int(park_exit_code(a, 63, 1), 5, "with its exit status");
+	park_clean(&p, 63, 1);
+}
+
+static void test_killed(const char *launcher, uint64_t pool)
+{
+	struct park_pool p = {c, one, launcher, 2, pool, 1};
+
+	park_all(&p);
+	kill_parked(&p);
+	park_take(&p, pool + 1, "true");
+	ok(park_wait(a, pool + 1, LAUNCH_FAILED), "nobody gets it any more");
+}
+
+static void test_adopted(void)
+{
+	struct park_pool p = {c, one, "mpirun", 2, 70, 1};
+
+	park_all(&p);
+	restart(NULL);
+	ok(park_wait(a, 70, LAUNCH_PARKED), "another agent has the parked launch");
+	ok(ctl_wait_log(a, "event=parked_again launch=70.1", LONG), "its shims wait");
+	park_take(&p, 71, "test $RANK = 1 && exit 6; exec sleep 100");
+	ok(park_wait(a, 71, LAUNCH_READY), "a job takes it over");
+	restart(NULL);
+	ok(park_wait(a, 71, LAUNCH_READY), "another agent has the job, which waits");
+	park_go(&p, 71);
+	ok(park_wait(a, 71, LAUNCH_ENDED), "it runs and ends");
+	is_int(park_exit_code(a, 71, 1), 6, "with its exit status");
+	park_clean(&p, 71, 1);
+	ok(!park_has_folder(&p, a), "the folder is removed");
+}
+
+struct moment {
+	uint64_t job;
+	enum launch_state state;
+};
+
+/* Or its agent has died, or it has failed. */
+static int has_come(struct ctl *ctl, void *arg)
+{
+	const struct moment *m = arg;
+	uint8_t state = a->states[m->job];
+
+	(void)ctl;
+	return state == m->state || state == LAUNCH_FAILED || ctl_is_zombie((uint32_t)a->pid);
+}
+
+static int is_ready(uint64_t job)
+{
+	ctl_wait(c, LONG, has_come, &(struct moment){job, LAUNCH_READY});
+	return a->states[job] == LAUNCH_READY;
+}
+
+static int is_ended(uint64_t job)
+{
+	ctl_wait(c, LONG, has_come, &(struct moment){job, LAUNCH_ENDED});
+	return a->states[job] == LAUNCH_ENDED || a->states[job] == LAUNCH_FAILED;
+}
+
+/* Dies at the n-th point of a take-over and comes back; hearthd says again what was not answered. Returns 0
+ * when there is no n-th point. */
+static int die_at(unsigned n, const char *launcher, uint64_t pool)
+{
+	struct park_pool p = {c, one, launcher, 2, pool, 1};
+	uint64_t job = pool + 1;
+	cleanup_free char *fault = xasprintf("agent.take=%u", n), *ran = NULL;
+	cleanup_free char *mark = xasprintf("%s/pools/%d/cache/ran", a->dir, (int)pool);
+	const char *shell = "echo x >> $HEARTH_WARM_CACHE/ran";
+	int died;
+
+	tap_diag("%s: point %u", launcher, n);
+	restart(fault);
+	park_all(&p);
+	park_take(&p, job, shell);
+	if (is_ready(job))
+		park_go(&p, job);
+	is_ended(job);
+	died = ctl_is_zombie((uint32_t)a->pid);
+	restart(NULL);
+	if (a->states[job] == 0) { /* its answer never came */
+		cleanup_free char *again = xasprintf("event=parked_again launch=%d.1", (int)pool);
+
+		ctl_wait_log(a, again, LONG);
+		park_take(&p, job, shell);
+		is_ready(job);
+	}
+	if (a->states[job] == LAUNCH_READY)
+		park_go(&p, job);
+	ok(is_ended(job), "the job ends");
+	if (a->states[job] == LAUNCH_FAILED) { /* hearthd starts it cold, and has no use for the launch */
+		ctl_kill(a, p.id, 1, 1, 0);
+		is_ended(p.id);
+		park_clean(&p, p.id, 1);
+	}
+	ok(fs_read_file(mark, 100, &ran, NULL, NULL) < 0 ? a->states[job] == LAUNCH_FAILED
+	                                                 : strcmp(ran, "x\nx\n") == 0,
+	   "each rank ran once, or none did: state %u, '%s'", a->states[job], ran ? ran : "");
+	park_clean(&p, job, 1);
+	is_int(park_processes(&p, 0), 0, "no process is left");
+	ok(!park_has_folder(&p, a), "the folder is removed");
+	return died;
+}
+
+static void test_dying(const char *launcher, uint64_t pool)
+{
+	unsigned n = 1;
+
+	while (n < POINTS_MAX && die_at(n, launcher, pool + 2 * n))
+		n++;
+	ok(n > 5 && n < POINTS_MAX, "%u points", n - 1);
+}
+
+/* hearthd hears at once that the launch is of no use any more. */
+static void test_broken(uint8_t kind, uint32_t rank, uint64_t pool)
+{
+	struct park_pool p = {c, one, "mpirun", 2, pool, 1};
+	const struct wm_proc_report *r;
+
+	park_all(&p);
+	r = ctl_proc(a, kind, rank);
+	kill(kind == PROC_MPIRUN ? (pid_t)r->pid : ctl_parent(r->pid), SIGKILL);
+	ok(park_wait(a, p.id, LAUNCH_FAILED), "a parked launch whose mpirun is killed has failed");
+	like(a->launch->text, "ended while the launch was parked", "the reason says so");
+	park_clean(&p, p.id, 1);
+	is_int(park_processes(&p, 0), 0, "no process is left");
+}
+
+int main(void)
+{
+	const char *top = getenv("HEARTH_TOP_BUILDDIR") ? getenv("HEARTH_TOP_BUILDDIR") : "..";
+	cleanup_free char *agent = xasprintf("%s/agent/hearth-agent", top);
+
+	if (access(agent, X_OK) < 0)
+		tap_skip_all("hearth-agent is not built");
+	signal(SIGPIPE, SIG_IGN);
+	c = ctl_start(tap_tmpdir());
+	c->lease_ms = 600000;
+	c->prepare_timeout_ms = LONG;
+	one[0] = a = ctl_agent_start(c, 0, "n1", run_a);
+	ok(ctl_wait_synced(a, 1, LONG), "connected");
+	test_refused();
+	test_killed("direct", 66);
+	test_killed("mpirun", 68);
+	test_adopted();
+	test_broken(PROC_MPIRUN, 0xffffffff, 74);
+#ifdef HEARTH_FAULTS
+	test_dying("direct", 80);
+	test_dying("mpirun", 120);
+#endif
+	ctl_stop(c);
+	return tap_done();
+}
