@@ -4,6 +4,7 @@
  * step), change and remove at random, and
  * an administrator drains nodes and resumes them.
  */
+#include "controller/share/pools.h"
 #include "tests/world/sim.h"
 #include <stdio.h>
 #include <string.h>
@@ -48,6 +49,24 @@ static void choose_after(struct sim_job *j)
 	wish(j, on->id);
 }
 
+static int wants_pool(const struct sim_job *j)
+{
+	return !sim->o.gentle && !j->members && j->index % 5 > 1 && strstr(j->spec, "\"keep_alive_s\"");
+}
+
+/* Some jobs name a pool that is large enough just now. malloc'ed. */
+static char *spec_with_pool(const struct sim_job *j)
+{
+	const struct pool_rec *p = wants_pool(j) ? pool_first(sim->w->core) : NULL;
+	const char *at = strstr(j->spec, "\"keep_alive_s\"");
+
+	while (p && p->n_parts < j->n_nodes)
+		p = pool_next(p);
+	return p ? xasprintf("%.*s\"pool\": %llu, %s", (int)(at - j->spec), j->spec, (unsigned long long)p->id,
+	                     at)
+	         : xstrdup(j->spec);
+}
+
 static void submitted(struct sim_job *j, int status, const cJSON *body)
 {
 	const cJSON *id = cJSON_GetObjectItemCaseSensitive(body, "id");
@@ -57,8 +76,8 @@ static void submitted(struct sim_job *j, int status, const cJSON *body)
 		wish(j, 0);
 		try_again(j);
 	} else if (status >= 500 || status == 429 ||
-	           ((status == 404 || status == 409) && (sim->o.rules || sim->o.gentle))) {
-		try_again(j); /* a queue or a node that is not there yet, a quota that is too small as yet */
+	           ((status == 404 || status == 409) && (sim->o.rules || sim->o.gentle || wants_pool(j)))) {
+		try_again(j); /* a queue or a node that is not there yet, a quota that is too small as yet, a pool */
 	} else if (status >= 400) {
 		sim_bad("job of %s was refused: %d", j->key, status);
 	} else if (!got) {
@@ -132,8 +151,8 @@ static void on_submit(void *arg)
 	rq = sim_call(REQ_SUBMIT, 0, NULL,
 	              !sim->o.gentle && sim_one_in(&sim->rng_user, 10) ? "{\"hold\": true}" : "{}");
 	((struct sim_call *)rq->io)->job = j;
-	rq->text = xstrdup(j->spec);
-	rq->spec = spec_parse(j->spec, strlen(j->spec), &e);
+	rq->text = spec_with_pool(j);
+	rq->spec = spec_parse(rq->text, strlen(rq->text), &e);
 	if (!rq->spec)
 		sim_bad("spec: %s", e.text);
 	rq->idem_key = xstrdup(j->key);
