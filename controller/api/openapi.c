@@ -49,9 +49,9 @@ static const struct {
      "or a sweep from its first start to its end, null before the end; max_runtime_s: the time limit "
      "that applies; max_runtime_from: specification, set (later) or default; alerts: how many alarms its "
      "watches and rules had; alert: the newest one; warm_pool: that it left or will leave"},
-    {"JobPool", "pool:i? status:s retained_s:i? reused_by:i?",
+    {"JobPool", "pool:i? status:s retained_s:i? reused_by:i? cause:s? cause_text:s?",
      "status: in_use (the job has not ended), available, reused (job reused_by took it) or terminated; "
-     "retained_s: how long it waits, or has waited"},
+     "retained_s: how long it waits, or has waited; cause, cause_text: why it is terminated"},
     {"Alert",
      "kind:s at:t step:i? onset:i? loss:n? reference:n? step_s:n? usual_s:n? rank:i? node:s? action:s? "
      "pinned_step:i? rule:s? value:n? text:s",

@@ -495,6 +495,8 @@ static void say_not_given(const struct core *c, const struct cjob *j, struct tex
 		text_add(t, "job %" PRIu64 " used it and has no keep_alive_s", j->r.id);
 	else if (budget_used_up(c, account))
 		text_add(t, "the budget of job %" PRIu64 ", which used it, is used up", j->r.id);
+	else if (j->r.att && !rec_launched(j->r.att))
+		text_add(t, "job %" PRIu64 " used it and ended before its ranks started", j->r.id);
 	else
 		text_add(t, "job %" PRIu64 " used it and is %s in a way that leaves no pool", j->r.id,
 		         state_name(STATE_JOB, (int)j->r.status));

@@ -49,7 +49,9 @@ third=$(left_by last)
 ok "a third pool" wait_until 20 prints available pool "$third" .state
 jq '.command = ["sleep", "60"]' job.json >long.json
 long=$("$jobctl" submit long.json)
+status() { "$jobctl" show "$1" --json | jq -r .status; }
 ok "a job uses it" wait_until 20 prints in_use pool "$third" .state
+ok "and runs: a job that is stopped before leaves none" wait_until 20 prints running status "$long"
 rc 4 "in use by job $long.*jobctl wait $long; jobctl pool drop $third" "drop of a pool in use is refused, with the next step" pool drop "$third"
 "$jobctl" stop "$long" >/dev/null
 ok "the job gives it back" wait_until 20 prints available pool "$third" .state

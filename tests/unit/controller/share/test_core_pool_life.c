@@ -146,7 +146,7 @@ static void test_why_parts_ended(void)
 static void test_sentences(void)
 {
 	struct world *w = world_create(74);
-	uint64_t id;
+	uint64_t id, job;
 
 	world_agent_up(w, "a", 1, 4);
 	run_on(w, "a", submit(w, 20));
@@ -162,6 +162,14 @@ static void test_sentences(void)
 	id = number(pool(w, "available", 0), "id");
 	world_request(w, REQ_POOL_DROP, 0, "p", "{}");
 	like(text(pool_of(w, id), "cause_text"), "dropped by ", "who dropped a pool");
+	run_on(w, "a", submit(w, 600));
+	id = number(pool(w, "available", 0), "id");
+	job = submit(w, 600);
+	world_request(w, REQ_STOP, job, NULL, NULL);
+	world_launch(w, "a", job, 1, LAUNCH_ENDED, 0, NULL);
+	clean(w, "a", job);
+	like(text(pool_of(w, id), "cause_text"), "used it and ended before its ranks started",
+	     "a job that is stopped early leaves none");
 	world_end_well(w);
 }
 
