@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include "common/base/clock.h"
@@ -261,11 +262,25 @@ static void test_never_begins(void)
 	}
 }
 
-static void test_quit(void)
+/* The agent's key without an answer; the connection is open. */
+static int send_start(struct lab *x)
 {
 	struct wm_shim_start m = {.cwd = none, .preloaded = 1};
-	struct lab x;
 	struct err e;
+	int fd = shim_connect(x->dir, x->l.shim_token, LAB_MS, &e);
+
+	if (fd < 0)
+		tap_bail("connect: %s", e.text);
+	wire_strv_add(&m.argv, lab_victim());
+	shim_send(fd, WM_SHIM_START, &m, 1, NULL, 0, LAB_MS, &e);
+	m.cwd = NULL;
+	wire_fini(WM_SHIM_START, &m);
+	return fd;
+}
+
+static void test_quit(void)
+{
+	struct lab x;
 	int fd;
 
 	park_lab(&x, "children");
@@ -279,11 +294,7 @@ static void test_quit(void)
 	lab_end(&x);
 	park_lab(&x, "no-g");
 	wait_text(&x, SHIM_TEXT_READY);
-	wire_strv_add(&m.argv, "x");
-	fd = shim_connect(x.dir, x.l.shim_token, LAB_MS, &e);
-	shim_send(fd, WM_SHIM_START, &m, 1, NULL, 0, LAB_MS, &e);
-	m.cwd = NULL;
-	wire_fini(WM_SHIM_START, &m);
+	fd = send_start(&x);
 	lab_quit(&x, LAB_MS);
 	{
 		struct wm_shim_status *st = lab_wait(&x, PS_FAILED);
@@ -344,26 +355,116 @@ static void test_lease(void)
 	lab_end(&x);
 }
 
+static int names_process(void *arg)
+{
+	const struct lab *x = arg;
+	struct shim_state s;
+	struct err e;
+	int named;
+
+	if (shim_state_read(x->dir, &s, &e) < 0)
+		tap_bail("%s", e.text);
+	named = s.child.pid > 0;
+	shim_state_fini(&s);
+	return named;
+}
+
 static int process_gone(void *arg)
 {
 	return proc_alive(arg, NULL) == 0;
 }
 
-static void test_shim_killed(void)
+static void check_killed(struct lab *x, enum proc_state want, const char *what)
 {
 	struct shim_state s;
+	struct err e;
+
+	lab_reap(x);
+	is_int(shim_state_read(x->dir, &s, &e), 0, "the state of a shim that was killed");
+	is_int(s.st.state, want, what);
+	ok(proc_alive(&s.shim, &e) == 0, "it names a shim that is dead");
+	ok(s.child.pid > 0 && lab_until(process_gone, &s.child), "and the interpreter, which ends with it");
+	shim_state_fini(&s);
+	lab_end(x);
+}
+
+static void test_shim_killed(void)
+{
+	struct wm_shim_status *st;
+	struct lab x;
+	int fd;
+
+	park_lab(&x, "never");
+	if (!lab_until(names_process, &x))
+		tap_bail("no interpreter is on record");
+	check_killed(&x, PS_WAITING, "killed while the interpreter gets ready: waiting");
+	park_lab(&x, "ok");
+	wait_text(&x, SHIM_TEXT_READY);
+	check_killed(&x, PS_PARKED, "killed while parked: parked");
+	park_lab(&x, "no-g");
+	wait_text(&x, SHIM_TEXT_READY);
+	fd = send_start(&x);
+	check_killed(&x, PS_PARKED, "killed while the interpreter takes the program: parked");
+	close(fd);
+	park_lab(&x, "ok");
+	wait_text(&x, SHIM_TEXT_READY);
+	is_int(unpark(&x, 1, "ready", NULL, NULL), 0, "start");
+	st = lab_wait(&x, PS_RUNNING);
+	wire_free(WM_SHIM_STATUS, st);
+	check_killed(&x, PS_RUNNING, "killed while the program runs: running");
+}
+
+/* A client that sends a part of an order delays nobody. */
+static void test_slow_client(void)
+{
+	static const uint8_t part[20] = {0x00, 0x08, 0x00, 0x00, 0x00, WM_SHIM_START};
 	struct lab x;
 	struct err e;
+	int fd;
 
 	park_lab(&x, "ok");
 	wait_text(&x, SHIM_TEXT_READY);
-	lab_reap(&x);
-	is_int(shim_state_read(x.dir, &s, &e), 0, "the state of a shim that was killed");
-	is_int(s.st.state, PS_PARKED, "says parked");
-	ok(s.child.pid > 0 && lab_until(process_gone, &s.child), "it names the interpreter, which ends with it");
-	shim_state_fini(&s);
+	fd = shim_connect(x.dir, x.l.shim_token, LAB_MS, &e);
+	is_int(send(fd, part, sizeof(part), MSG_NOSIGNAL), sizeof(part), "a part of a start");
+	is_int(unpark(&x, 1, "exit", "0", NULL), 0, "another client starts the process");
+	check_ended(&x, "");
+	close(fd);
 	lab_end(&x);
 }
+
+#ifdef HEARTH_FAULTS
+static void fault_lab(struct lab *x, const char *fault, const char *text)
+{
+	setenv("HEARTH_FAULTS", fault, 1);
+	park_lab(x, "ok");
+	unsetenv("HEARTH_FAULTS");
+	wait_text(x, text);
+}
+
+static void test_faults(void)
+{
+	struct lab x;
+	cleanup_free char *text = NULL;
+
+	fault_lab(&x, "shim.spawn=1",
+	          SHIM_TEXT_BAD "cannot start a process: fork: Resource temporarily unavailable");
+	is_int(unpark(&x, 0, "exit", "0", NULL), 0, "fork failed: the process starts without an interpreter");
+	check_ended(&x, "");
+	lab_end(&x);
+	/* 1 first state, 2 start of the interpreter, 3 parked, 4 it takes the program. */
+	fault_lab(&x, "shim.state=2",
+	          SHIM_TEXT_BAD "the start cannot be recorded: state: injected: No space left on device");
+	is_int(lab_count(&x), 0, "an interpreter that is not on record does not run");
+	is_int(unpark(&x, 0, "exit", "0", NULL), 0, "the process starts without it");
+	check_ended(&x, "");
+	lab_end(&x);
+	fault_lab(&x, "shim.state=4", SHIM_TEXT_READY);
+	is_int(unpark(&x, 1, "exit", "0", &text), ERR_INVALID, "a start that is not on record");
+	like(text, "the start cannot be recorded", "fails, and says why");
+	check_failed(&x, text);
+	lab_end(&x);
+}
+#endif
 
 int main(void)
 {
@@ -378,5 +479,9 @@ int main(void)
 	test_mirror_ends();
 	test_lease();
 	test_shim_killed();
+	test_slow_client();
+#ifdef HEARTH_FAULTS
+	test_faults();
+#endif
 	return tap_done();
 }
