@@ -22,6 +22,7 @@ struct launch_host {
 	struct agent_env *env;
 	char *shim_path, *rank_path, *rsh_path; /* hearth-shim, hearth-rank, hearth-rsh */
 	char *mpirun, *mpi_bin;                 /* NULL when this node has no Open MPI */
+	char *park_path;                        /* hearth-park; NULL: no interpreter waits here */
 	char *tools_bin;                        /* folder of hearth-ckpt; NULL unknown */
 	char *ifname, *cidr;                    /* of the agent's address; NULL unknown */
 	char *sock_path;                        /* RUN/agent.sock */

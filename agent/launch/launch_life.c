@@ -190,6 +190,7 @@ static int load_from(struct launch *l, const cJSON *o, int *same_boot, struct er
 	*same_boot = strcmp(boot, l->host->boot_id) == 0;
 	if (strcmp(of, l->key) != 0) { /* of the parking: the agent died when the job had just taken it over */
 		l->state = LAUNCH_PREPARING;
+		l->text[0] = '\0';
 		l->going = 0;
 		l->epoch = l->plan->m->epoch;
 	}

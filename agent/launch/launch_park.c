@@ -8,11 +8,14 @@
  */
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/command/launcher.h"
 #include "agent/launch/launch_park.h"
 #include "agent/launch/launch_steps.h"
 #include "agent/launch/shimlink.h"
+#include "agent/pool/pools.h"
+#include "agent/pool/uses.h"
 #include "common/base/log.h"
 #include "common/os/fsutil.h"
 
@@ -43,10 +46,24 @@ static int write_links(const struct launch *l, struct err *e)
 	return fs_replace(path, text, strlen(text), 0600, e);
 }
 
+/* The environment of the pool's last job. An interpreter that waits has it already; a job that brings another
+ * one does not use that interpreter. */
+static void find_environment(struct launch *l)
+{
+	cleanup_free char *pool = l->pool ? pools_path(l->pool) : NULL;
+	cleanup_free char *key = pool && l->plan->spec->requirements ? uses_environment(pool) : NULL;
+	char *bin = key ? xasprintf("%s/cache/venvs/%s/env/bin", l->host->env->cfg.data_dir, key) : NULL;
+
+	free(l->venv_bin);
+	l->venv_bin = bin && access(bin, X_OK) == 0 ? xstrdup(bin) : NULL;
+	free(bin);
+}
+
 int launch_park_prepare(struct launch *l, struct err *e)
 {
 	if (l->plan->spec->launcher == LAUNCHER_TORCHRUN)
 		return err_set(e, ERR_UNSUPPORTED, "launches of torchrun are not parked");
+	find_environment(l);
 	return write_links(l, e);
 }
 
@@ -85,6 +102,17 @@ static void probe(struct launch *l)
 	launch_arm(l, PROBE_US, probe);
 }
 
+/* The text of PARKED: why jobs get no interpreter that waits. */
+static void say_interpreter(struct launch *l)
+{
+	for (const struct lproc *p = l->procs; p; p = p->next)
+		if (p->kind == PROC_RANK && strncmp(p->text, SHIM_TEXT_BAD, strlen(SHIM_TEXT_BAD)) == 0) {
+			free(l->text);
+			l->text = xstrdup(p->text);
+			return;
+		}
+}
+
 static void probe_adopted(struct launch *l)
 {
 	probe(l);
@@ -100,6 +128,7 @@ void launch_park_step(struct launch *l)
 	if (l->state != LAUNCH_RUNNING || !l->going || l->stopping || launch_park_check(l, NULL) < 0)
 		return;
 	launch_phase(l, NULL);
+	say_interpreter(l);
 	launch_set_state(l, LAUNCH_PARKED);
 	launch_arm(l, 0, probe);
 }

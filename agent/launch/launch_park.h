@@ -27,7 +27,10 @@ void launch_take_point(void);                /* of several at which a test ends 
 void launch_take_changed(struct lproc *p);   /* before it is READY */
 void launch_take_await(struct launch *l);    /* READY, and a process has ended */
 void launch_take_go(struct launch *l);
-void launch_start_rank(struct lproc *p); /* one that is parked; launch_procs.c */
+/* For a parked rank (launch_procs.c): makes its command and environment; starts it; it could not be. */
+void launch_make_start(struct lproc *p);
+void launch_start_rank(struct lproc *p);
+void launch_start_refused(struct lproc *p, const char *text);
 void launch_show_line(struct launch *l); /* of the launcher, for people; launch_procs.c */
 
 #endif

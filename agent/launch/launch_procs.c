@@ -31,6 +31,7 @@
 #include "common/base/secret.h"
 #include "common/base/strutil.h"
 #include "common/os/fsutil.h"
+#include "common/spec/preload.h"
 #include "common/tree/steps.h"
 #include "shim/shim.h"
 
@@ -319,18 +320,94 @@ static char *start_folder(const struct launch *l)
 	return l->own_tmp ? xstrdup("/tmp") : xasprintf("%s/tmp", l->paths.work);
 }
 
+/* ---- parked ranks ----------------------------------------------------------------------------------- */
+
+/* The interpreter that waits for a command; none where none can. */
+static void park_command(const struct launch *l, const struct strv *argv, struct strv *out)
+{
+	struct preload_command c;
+
+	if (l->plan->spec->preload.n && l->host->park_path && preload_split(argv, &c, NULL) == 0)
+		preload_park_argv(argv, l->plan->spec, l->host->park_path, out);
+}
+
+static int same_words(const struct strv *a, const struct strv *b)
+{
+	for (size_t i = 0; i < a->n && a->n == b->n; i++)
+		if (strcmp(a->v[i], b->v[i]) != 0)
+			return 0;
+	return a->n == b->n;
+}
+
+/* malloc'ed: why the interpreter that waits cannot run this; NULL: it can. */
+static char *interpreter_differs(const struct lproc *p, const struct shim_launch *order)
+{
+	struct strv want = {0};
+	char *why = NULL;
+
+	park_command(p->l, &p->start->argv, &want);
+	if (!want.n)
+		why = xstrdup("the job has no preload, or another kind of command");
+	else if (!same_words(&want, &order->park_argv))
+		why = xstrdup("it has another interpreter or other modules");
+	else if (strncmp(p->text, SHIM_TEXT_READY, strlen(SHIM_TEXT_READY)) != 0)
+		why = xstrdup(p->text);
+	strv_fini(&want);
+	return why ? why : preload_env_differs(&order->env, &p->start->env);
+}
+
+static int fits_interpreter(const struct lproc *p)
+{
+	struct shim_launch order = {0};
+	cleanup_free char *why = NULL;
+	struct err e = {0};
+	int waits;
+
+	if (shim_launch_read(p->dir, &order, &e) < 0) {
+		log_warn("event=shim_order_unreadable dir=%s reason=\"%s\"", p->dir, e.text);
+		return 0;
+	}
+	waits = order.park_argv.n != 0;
+	if (waits)
+		why = interpreter_differs(p, &order);
+	if (why)
+		launch_say(p->l, "rank %u: the interpreter that waits is not used: %s", p->rank, why);
+	shim_launch_fini(&order);
+	return waits && !why;
+}
+
+void launch_make_start(struct lproc *p)
+{
+	lproc_free_start(p);
+	p->start = xcalloc(1, sizeof(*p->start));
+	proc_environment(p, &p->start->env);
+	proc_command(p, &p->start->argv);
+	p->start->preloaded = fits_interpreter(p);
+}
+
 void launch_start_rank(struct lproc *p)
 {
 	cleanup_free char *cwd = start_folder(p->l);
-	struct strv argv = {0}, env = {0};
 
-	proc_environment(p, &env);
-	proc_command(p, &argv);
+	if (!p->start)
+		launch_make_start(p);
 	p->went = 1;
-	shimlink_start(p->link, &argv, &env, cwd, 0);
-	strv_fini(&argv);
-	strv_fini(&env);
+	shimlink_start(p->link, &p->start->argv, &p->start->env, cwd, p->start->preloaded);
 }
+
+void launch_start_refused(struct lproc *p, const char *text)
+{
+	if (p->start && p->start->preloaded) { /* it ended in between */
+		launch_say(p->l, "rank %u: the interpreter that waits is not used: %s", p->rank, text);
+		p->start->preloaded = 0;
+		launch_start_rank(p);
+		return;
+	}
+	shimlink_quit(p->link, 0, BY_ORDER);
+	lproc_end(p, PS_FAILED, text);
+}
+
+/* ---- the shim's order for a process ----------------------------------------------------------------- */
 
 static void fill_launch(struct lproc *p, struct shim_launch *s)
 {
@@ -361,6 +438,8 @@ static void fill_launch(struct lproc *p, struct shim_launch *s)
 		wire_u32v_add(&s->cpus, cpus[i]);
 	proc_environment(p, &s->env);
 	proc_command(p, &s->argv);
+	if (s->park)
+		park_command(l, &s->argv, &s->park_argv);
 }
 
 /* ---- starting a shim -------------------------------------------------------------------------------- */

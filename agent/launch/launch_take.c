@@ -102,6 +102,7 @@ static void become(struct launch *l, struct plan *plan)
 	l->key = xasprintf("%" PRIu64 ".%u", m->job, m->attempt);
 	l->state = LAUNCH_PREPARING;
 	l->going = 0;
+	replace(&l->text, "");
 	while (l->n_phases)
 		free(l->phases[--l->n_phases].name);
 	pools_used_by(l->pool, m->job);
@@ -153,6 +154,9 @@ void launch_take_ready(struct launch *l)
 	launch_take_point();
 	launch_set_state(l, LAUNCH_READY);
 	launch_take_point();
+	for (struct lproc *p = l->procs; p; p = p->next)
+		if (p->kind == PROC_RANK)
+			launch_make_start(p); /* while other nodes get ready */
 	for (struct lproc *p = l->procs; p; p = p->next) {
 		lproc_follow(p);
 		lproc_report(p);

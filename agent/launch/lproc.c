@@ -49,8 +49,19 @@ struct lproc *lproc_new(struct launch *l, uint8_t kind, uint32_t local_rank)
 	return p;
 }
 
+void lproc_free_start(struct lproc *p)
+{
+	if (p->start) {
+		strv_fini(&p->start->argv);
+		strv_fini(&p->start->env);
+	}
+	free(p->start);
+	p->start = NULL;
+}
+
 void lproc_free(struct lproc *p)
 {
+	lproc_free_start(p);
 	loop_fd_destroy(p->ready);
 	if (p->ready_fd >= 0)
 		close(p->ready_fd);
@@ -279,6 +290,8 @@ static void on_status(const struct wm_shim_status *st, void *arg)
 		take_status(p, st);
 		on_change(p);
 	}
+	if (p->state == PS_PARKED) /* its interpreter may be of no use any more */
+		take_status(p, st);
 	if (p->state == PS_RUNNING)
 		on_exit_told(p, st);
 }
@@ -316,6 +329,8 @@ static void on_refused(uint16_t order, const char *text, void *arg)
 	/* A failed start comes as a state too; the others were too late, and no harm. */
 	log_info("event=shim_refused job=%" PRIu64 " attempt=%u proc=%s order=%s reason=\"%s\"", p->l->job,
 	         p->l->attempt, p->name, wire_name(order), text);
+	if (order == WM_SHIM_START && p->state == PS_PARKED)
+		launch_start_refused(p, text);
 }
 
 static const struct shimlink_ops link_ops = {.status = on_status, .gone = on_gone, .refused = on_refused};

@@ -10,6 +10,11 @@
 
 struct shimlink;
 
+struct start { /* what SHIM_START brings */
+	struct strv argv, env;
+	int preloaded; /* by the interpreter that waits */
+};
+
 struct lproc {
 	struct launch *l;
 	uint8_t kind;              /* enum proc_kind */
@@ -33,11 +38,12 @@ struct lproc {
 	char *text;
 	char *last_lines; /* of a bad end */
 	size_t last_lines_n;
-	int went;     /* GO was sent */
-	int quit;     /* has an order to end */
-	int by_lease; /* its shim ended it, because the lease was over */
-	int counted;  /* the keeper knows of its end */
-	int unsaid;   /* its end is not reported: our own order kept it from starting */
+	struct start *start; /* of a parked rank; NULL not made yet */
+	int went;            /* GO was sent */
+	int quit;            /* has an order to end */
+	int by_lease;        /* its shim ended it, because the lease was over */
+	int counted;         /* the keeper knows of its end */
+	int unsaid;          /* its end is not reported: our own order kept it from starting */
 	struct lproc *next;
 };
 
@@ -49,6 +55,7 @@ int lproc_waits(const struct lproc *p);  /* its program was not started: it wait
 int lproc_exited(const struct lproc *p); /* how it ended is known; its shim may still be at work */
 void lproc_watch(struct lproc *p);       /* id and token are known: link and tail */
 void lproc_follow(struct lproc *p);      /* its output goes to hearthd from now on */
+void lproc_free_start(struct lproc *p);
 void lproc_report(struct lproc *p);
 void lproc_quit(struct lproc *p, uint32_t grace_ms, enum ended_by by);
 int lproc_was_quit(const struct lproc *p); /* by this agent or the one before, while it waited */

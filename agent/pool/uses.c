@@ -71,6 +71,17 @@ char *uses_first_tree(const char *pool_dir)
 	return NULL;
 }
 
+char *uses_environment(const char *pool_dir)
+{
+	cleanup_free char *text = read_used(pool_dir);
+	char *save = NULL;
+
+	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+		if (strncmp(line, "venvs/", 6) == 0 && line[6] && !strchr(line + 6, '/'))
+			return xstrdup(line + 6);
+	return NULL;
+}
+
 /* ---- all pools ----------------------------------------------------------------------------------------- */
 
 static void add_use(struct uses *u, const char *name)

@@ -17,6 +17,8 @@ int uses_add(const char *pool_dir, const char *entry, struct err *e); /* one mor
  */
 char *uses_first_tree(const char *pool_dir);
 
+char *uses_environment(const char *pool_dir); /* its key below venvs; malloc'ed, NULL none */
+
 struct uses; /* those of all pools */
 struct uses *uses_load(const char *data_dir);
 /* Adds the chunks of the source trees, so that the next tree fetches only what differs. */

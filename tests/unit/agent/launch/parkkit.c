@@ -48,9 +48,10 @@ static void prepare(struct park_pool *p, uint64_t job, uint32_t attempt, const c
 
 	for (; p->nodes[n]; n++)
 		ranks[n] = p->ranks;
-	spec = xasprintf("{\"name\":\"t\",\"command\":[\"/bin/sh\",\"-c\",\"%s\"],\"launcher\":\"%s\","
-	                 "\"resources\":{\"instances\":%u,\"ranks_per_instance\":%u}}",
-	                 shell, p->launcher, n, p->ranks);
+	spec = p->spec ? xstrdup(p->spec)
+	               : xasprintf("{\"name\":\"t\",\"command\":[\"/bin/sh\",\"-c\",\"%s\"],\"launcher\":\"%s\","
+	                           "\"resources\":{\"instances\":%u,\"ranks_per_instance\":%u}}",
+	                           shell, p->launcher, n, p->ranks);
 	p->c->pool = p->id;
 	ctl_prepare(p->c, spec, job, attempt, 1, p->nodes, ranks);
 }

@@ -15,6 +15,7 @@ struct park_pool {
 	uint32_t ranks; /* of each node */
 	uint64_t id;
 	uint32_t parking; /* number of the present one */
+	const char *spec; /* in place of the one made of the above; NULL: none */
 };
 
 int park_wait(struct ctl_agent *g, uint64_t job, enum launch_state state);

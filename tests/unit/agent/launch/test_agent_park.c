@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/base/xalloc.h"
+#include "common/os/fsutil.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/agent/launch/parkkit.h"
 
@@ -70,6 +71,48 @@ static void test_no_go(struct park_pool *p, uint64_t job)
 	is_int(park_processes(p, 0) + park_processes(p, 1), 0, "no process is left");
 }
 
+static char *with_env(const char *format, const char *env)
+{
+	const char *at = strstr(format, "%s");
+
+	return xasprintf("%.*s%s%s", (int)(at - format), format, env, at + 2);
+}
+
+/* The interpreter waits with its modules. A job with a variable that Python reads at its start gets another
+ * one.
+ */
+static void test_preload(const char *launcher, uint64_t pool, uint64_t job, const char *env, const char *want)
+{
+	static const char text[] =
+	    "import os, sys\nprint('wave' in sys.modules, os.environ['RANK'], sys.argv[1:], "
+	    "'cwd' if os.getcwd().endswith('/code') else '')\nsys.exit(7)\n";
+	cleanup_free char *script = xasprintf("%s/script.py", a->dir), *stream = xasprintf("%d rank-0", (int)job);
+	cleanup_free char *format = xasprintf("{\"name\":\"t\",\"command\":[\"/usr/bin/python3\",\"%s\",\"x\"],"
+	                                      "\"launcher\":\"%s\",\"warm_pool\":{\"preload\":[\"wave\"],"
+	                                      "\"keep_alive_s\":60}%%s,"
+	                                      "\"resources\":{\"instances\":1,\"ranks_per_instance\":1}}",
+	                                      script, launcher);
+	struct ctl_agent *one[] = {a, NULL};
+	struct park_pool p = {c, one, launcher, 1, pool, 1, NULL};
+	cleanup_free char *parked = with_env(format, ""), *taken = with_env(format, env);
+	struct err e;
+
+	if (fs_replace(script, text, sizeof(text) - 1, 0644, &e) < 0)
+		tap_bail("%s", e.text);
+	p.spec = parked;
+	park_all(&p);
+	is_str(a->launch->text, "", "the interpreter is well");
+	p.spec = taken;
+	park_take(&p, job, "");
+	ok(park_wait(a, job, LAUNCH_READY), "a job takes it over: ready");
+	park_go(&p, job);
+	ok(park_wait(a, job, LAUNCH_ENDED), "it ends");
+	is_int(park_exit_code(a, job, 0), 7, "with its exit status");
+	park_clean(&p, job, 1);
+	is_str(ctl_stream(c, stream), want, "the modules were there, or were not");
+	is_int(park_processes(&p, 0), 0, "no process is left");
+}
+
 int main(void)
 {
 	const char *top = getenv("HEARTH_TOP_BUILDDIR") ? getenv("HEARTH_TOP_BUILDDIR") : "..";
@@ -85,11 +128,14 @@ int main(void)
 	one[0] = two[0] = a = ctl_agent_start(c, 0, "n1", run_a);
 	two[1] = b = ctl_agent_start(c, 1, "n2", run_a);
 	ok(ctl_wait_synced(a, 1, LONG) && ctl_wait_synced(b, 1, LONG), "connected");
-	test_main_path(&(struct park_pool){c, one, "direct", 2, 60, 1}, 61);
-	test_main_path(&(struct park_pool){c, one, "mpirun", 2, 62, 1}, 63);
-	test_main_path(&(struct park_pool){c, two, "mpirun", 1, 64, 1}, 65);
-	test_late_go(&(struct park_pool){c, two, "mpirun", 1, 66, 1}, 67);
-	test_no_go(&(struct park_pool){c, two, "mpirun", 1, 68, 1}, 69);
+	test_main_path(&(struct park_pool){c, one, "direct", 2, 60, 1, NULL}, 61);
+	test_main_path(&(struct park_pool){c, one, "mpirun", 2, 62, 1, NULL}, 63);
+	test_main_path(&(struct park_pool){c, two, "mpirun", 1, 64, 1, NULL}, 65);
+	test_late_go(&(struct park_pool){c, two, "mpirun", 1, 66, 1, NULL}, 67);
+	test_no_go(&(struct park_pool){c, two, "mpirun", 1, 68, 1, NULL}, 69);
+	test_preload("direct", 70, 71, "", "True 0 ['x'] cwd\n");
+	test_preload("mpirun", 72, 73, "", "True 0 ['x'] cwd\n");
+	test_preload("mpirun", 74, 75, ",\"environment\":{\"PYTHONHASHSEED\":\"1\"}", "False 0 ['x'] cwd\n");
 	ctl_stop(c);
 	return tap_done();
 }

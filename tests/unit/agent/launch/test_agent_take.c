@@ -56,8 +56,8 @@ static void kill_parked(struct park_pool *p)
 
 static void test_refused(void)
 {
-	struct park_pool p = {c, one, "mpirun", 2, 60, 1}, other = {c, one, "mpirun", 1, 60, 1},
-	                 none = {c, one, "mpirun", 2, 60, 9};
+	struct park_pool p = {c, one, "mpirun", 2, 60, 1, NULL}, other = {c, one, "mpirun", 1, 60, 1, NULL},
+	                 none = {c, one, "mpirun", 2, 60, 9, NULL};
 
 	park_all(&p);
 	park_take(&other, 61, "true");
@@ -82,7 +82,7 @@ static void test_refused(void)
 
 static void test_killed(const char *launcher, uint64_t pool)
 {
-	struct park_pool p = {c, one, launcher, 2, pool, 1};
+	struct park_pool p = {c, one, launcher, 2, pool, 1, NULL};
 
 	park_all(&p);
 	kill_parked(&p);
@@ -92,7 +92,7 @@ static void test_killed(const char *launcher, uint64_t pool)
 
 static void test_adopted(void)
 {
-	struct park_pool p = {c, one, "mpirun", 2, 70, 1};
+	struct park_pool p = {c, one, "mpirun", 2, 70, 1, NULL};
 
 	park_all(&p);
 	restart(NULL);
@@ -140,7 +140,7 @@ static int is_ended(uint64_t job)
  * when there is no n-th point. */
 static int die_at(unsigned n, const char *launcher, uint64_t pool)
 {
-	struct park_pool p = {c, one, launcher, 2, pool, 1};
+	struct park_pool p = {c, one, launcher, 2, pool, 1, NULL};
 	uint64_t job = pool + 1;
 	cleanup_free char *fault = xasprintf("agent.take=%u", n), *ran = NULL;
 	cleanup_free char *mark = xasprintf("%s/pools/%d/cache/ran", a->dir, (int)pool);
@@ -192,7 +192,7 @@ static void test_dying(const char *launcher, uint64_t pool)
 /* hearthd hears at once that the launch is of no use any more. */
 static void test_broken(uint8_t kind, uint32_t rank, uint64_t pool)
 {
-	struct park_pool p = {c, one, "mpirun", 2, pool, 1};
+	struct park_pool p = {c, one, "mpirun", 2, pool, 1, NULL};
 	const struct wm_proc_report *r;
 
 	park_all(&p);
