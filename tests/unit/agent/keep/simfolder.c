@@ -202,7 +202,8 @@ void sim_list(struct sim *s, struct listing *l, uint64_t now)
 	*l = (struct listing){.at_us = now};
 	for (size_t i = 0; i < s->n_files; i++)
 		list_file(l, &s->files[i]);
-	qsort(l->items, l->n, sizeof(*l->items), by_path);
+	if (l->n)
+		qsort(l->items, l->n, sizeof(*l->items), by_path);
 	for (size_t i = 0; i < s->n_files; i++)
 		s->files[i].moved = 0;
 }

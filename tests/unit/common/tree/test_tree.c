@@ -535,7 +535,7 @@ static void test_blobs(void)
 static void test_base(void)
 {
 	char *dir = in_top("r0"), *blobs = in_top("base_b"), *first = in_top("base_1"),
-	     *second = in_top("base_2"), *changed, *same;
+	     *second = in_top("base_2"), *big, *changed, *same;
 	struct result was = scan(dir, blobs), is;
 	size_t changed_n, same_n;
 	struct tree_stats more, all;
@@ -544,7 +544,8 @@ static void test_base(void)
 
 	is_int(tree_extract(was.manifest, was.n, blobs, first, NULL, &e), 0, "the first tree is written");
 	put_text(dir, "zz-new", "new\n");
-	make_file(xasprintf("%s/zz-big", dir), TREE_PACK_MAX + 1, 0644);
+	big = xasprintf("%s/zz-big", dir);
+	make_file(big, TREE_PACK_MAX + 1, 0644);
 	is = scan(dir, blobs);
 	is_int(tree_split(is.manifest, is.n, was.manifest, was.n, &changed, &changed_n, &same, &same_n, &e), 0,
 	       "two manifests");
@@ -554,7 +555,10 @@ static void test_base(void)
 	   all.files);
 	is_int(tree_extract(changed, changed_n, blobs, second, NULL, &e), 0, "the changed files are written");
 	is_int(tree_link(same, same_n, first, second, &e), 0, e.code ? e.text : "the others get names");
+	free(changed);
+	free(same);
 	free(is.manifest);
+	free(was.manifest);
 	was = scan(second, NULL);
 	is = scan(dir, NULL);
 	is_str(was.digest, is.digest, "and make the same tree");
@@ -562,13 +566,22 @@ static void test_base(void)
 	       "a manifest and itself");
 	tree_measure(changed, changed_n, &more, &e);
 	is_int(more.files, 0, "have no changed file");
-	is_int(tree_split("x", 1, is.manifest, is.n, &changed, &changed_n, &same, &same_n, &e), -1,
-	       "a damaged manifest is refused");
 	free(changed);
 	free(same);
+	is_int(tree_split("x", 1, is.manifest, is.n, &changed, &changed_n, &same, &same_n, &e), -1,
+	       "a damaged manifest is refused");
 	changed = xasprintf("%s/zz-new", second);
 	same = xasprintf("%s/zz-new", first);
 	ok(stat(changed, &a) == 0 && stat(same, &b) < 0, "the first tree is as it was");
+	free(changed);
+	free(same);
+	free(is.manifest);
+	free(was.manifest);
+	free(big);
+	free(dir);
+	free(blobs);
+	free(first);
+	free(second);
 }
 
 int main(void)
