@@ -209,7 +209,8 @@ int main(void)
 	test_elsewhere(s);
 	js_stop(s);
 	s = js_start(answer, NULL, NULL);
-	list = (char *)empty;
+	free(list);
+	list = xstrdup(empty);
 	jr_expect(s, "pools", 0,
 	          "No pool is warm. A job leaves one if its file has \"warm_pool\": {\"keep_alive_s\": 1800}\n",
 	          "");

@@ -251,7 +251,7 @@ static void test_ends(void)
 	is_int(n_pools(w, "available"), 0, "and leaves none");
 	a = submit(w, 60);
 	begin(w, "a", a, 0);
-	world_msg(w, "a", 0, WM_POOL_BAD, &(struct wm_pool_bad){.job = a, .text = xstrdup("a process is left")});
+	world_msg(w, "a", 0, WM_POOL_BAD, &(struct wm_pool_bad){.job = a, .text = (char[]){"a process is left"}});
 	end_with(w, "a", a, 0, 0);
 	clean(w, "a", a);
 	is_str(world_status(w, a), "completed", "a job completes");

@@ -208,7 +208,7 @@ static void test_bad_is_kept(void)
 	a = submit(w, 600);
 	begin(w, "a", a, 0);
 	end_with(w, "a", a, 0, 0);
-	world_msg(w, "a", 0, WM_POOL_BAD, &(struct wm_pool_bad){.job = a, .text = xstrdup("a process is left")});
+	world_msg(w, "a", 0, WM_POOL_BAD, &(struct wm_pool_bad){.job = a, .text = (char[]){"a process is left"}});
 	world_turn(w); /* it is stored */
 	world_restart(w);
 	s = world_agent_connect(w, "a");
