@@ -19,6 +19,7 @@ import time
 
 from unixhttp import UnixConnection
 
+ENDED = ("completed", "failed", "stopped")
 PARKED_LEVELS = ("launch", "interpreter")
 
 
@@ -43,13 +44,15 @@ class Hearth:
                 return time.perf_counter()
             answer.read()
             time.sleep(0.0005)
-        sys.exit(f"job {job} printed nothing in time")
+            if time.perf_counter() > deadline - 30 and self.call("GET", f"/jobs/{job}")["status"] in ENDED:
+                break
+        sys.exit(f"job {job} printed nothing: {self.call('GET', f'/jobs/{job}').get('failure')}")
 
     def end(self, job):
         deadline = time.perf_counter() + 120
         while time.perf_counter() < deadline:
             got = self.call("GET", f"/jobs/{job}")
-            if got["status"] in ("completed", "failed", "stopped"):
+            if got["status"] in ENDED:
                 if got["status"] != "completed":
                     sys.exit(f"job {job} ended {got['status']}: {got.get('failure')}")
                 return got

@@ -12,8 +12,8 @@ export HEARTH_TOP_SRCDIR HEARTH_TOP_BUILDDIR
 why=$(cluster_can)
 [ -z "$why" ] || { echo "$why" >&2; exit 1; }
 cluster_up 4 && cluster_hearth || exit 1
-# Not below /tmp: jobs have one of their own.
-programs=$(mktemp -d /var/tmp/hbXXXXXX)
+# Not below /tmp or /var/tmp: jobs have their own.
+programs=$(mktemp -d /srv/hbXXXXXX)
 trap 'cluster_down; rm -rf "$programs"' EXIT
 mpicc -O2 -o "$programs/ring" "$HEARTH_TOP_SRCDIR/tests/programs/ring.c" || exit 1
 cp "$HEARTH_TOP_SRCDIR/tests/bench/ddp_step.py" "$programs/" || exit 1
