@@ -6,8 +6,8 @@ why=$(cluster_can)
 [ -z "$why" ] || skip_all "$why"
 cluster_up 1 && cluster_hearth || bail "no cluster"
 src=$CLUSTER/src
-# Not below /tmp: jobs have one of their own, and pip runs inside the job.
-wheels=$(mktemp -d /var/tmp/hcXXXXXX)
+# Not below /tmp or /var/tmp: jobs have their own, and pip runs inside the job.
+wheels=$(mktemp -d /srv/hcXXXXXX)
 chmod 755 "$wheels"
 trap 'cluster_down; rm -rf "$wheels"' EXIT
 mkdir -p "$src" "$CLUSTER/train"

@@ -8,8 +8,8 @@ why=$(cluster_can_as)
 cluster_up 2 && cluster_hearthd && cluster_agent host1 --labels site=strict && cluster_agent host2 --labels site=loose --allow-setuid --core-files || bail "no cluster"
 wait_until 20 cluster_node_up host1 && wait_until 20 cluster_node_up host2 || bail "no nodes"
 # id prints the account that a process acts as: with this copy that is root's, if rights can be gained.
-# Not below /tmp: jobs have one of their own.
-programs=$(mktemp -d /var/tmp/hcXXXXXX)
+# Not below /tmp or /var/tmp: jobs have their own.
+programs=$(mktemp -d /srv/hcXXXXXX)
 trap 'cluster_down; rm -rf "$programs"' EXIT
 chmod 755 "$programs"
 cp "$(command -v id)" "$programs/id"

@@ -7,7 +7,7 @@ why=$(cluster_can_as)
 [ -z "$why" ] || skip_all "$why"
 /usr/bin/python3 -c 'import setuptools, pip, venv' 2>/dev/null || skip_all "no pip and setuptools for /usr/bin/python3"
 cluster_up 1 && cluster_hearth --slots 4 || bail "no cluster"
-seen=$(mktemp -d /var/tmp/hcXXXXXX)
+seen=$(mktemp -d /srv/hcXXXXXX)
 trap 'cluster_down; rm -rf "$seen"' EXIT
 chmod 1777 "$seen"
 

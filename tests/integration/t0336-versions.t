@@ -69,7 +69,7 @@ patience() { sleep 9 & wait $!; } # a lease and its margin, and one second: what
 
 [ -z "${HEARTH_OLD_BUILD:-}" ] || CLUSTER_FOLDERS_HOOK=old_build
 cluster_up 3 && cluster_hearth --slots 8 || bail "no cluster"
-tree=$(mktemp -d /var/tmp/hvXXXXXX) # not below /tmp: jobs have one of their own
+tree=$(mktemp -d /srv/hvXXXXXX) # not below /tmp or /var/tmp: jobs have their own
 trap 'cluster_down; rm -rf "$tree"' EXIT
 mkdir "$tree/data"
 echo rows >"$tree/data/rows"

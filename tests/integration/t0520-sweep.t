@@ -74,7 +74,7 @@ few=$(submit few "exit 0" '"array": 5, "max_parallel": 2' --hold)
 is "$(show "$few" .status)" held "submitted as held"
 hearth stop "$few" >/dev/null
 ok "it ends" wait_until 60 status_is "$few" stopped
-gate=$(mktemp -u -p /var/tmp hearth-gate-XXXXXX) # all hosts see it
+gate=$(mktemp -u -p /srv hearth-gate-XXXXXX) # all hosts see it
 few=$(submit few "while [ ! -e $gate ]; do sleep 0.05; done" '"array": 5, "max_parallel": 2')
 ok "two of five run" wait_until 60 count_is "$few" running 2
 like "$(hearth why "$few.4")" "waits for its turn: of job $few at most 2 members go at once" "why says so"

@@ -9,7 +9,7 @@ why=$(cluster_can_as)
 # shellcheck disable=SC2034 # for cluster.sh
 CLUSTER_HEARTHD_ARGS=(--set lease=3s --set beat=250ms)
 cluster_up 3 && cluster_hearth --slots 2 --fake-gpus 1 || bail "no cluster"
-seen=$(mktemp -d /var/tmp/hcXXXXXX)
+seen=$(mktemp -d /srv/hcXXXXXX)
 trap 'cluster_down; rm -rf "$seen"' EXIT
 chmod 1777 "$seen"
 show() { hearth show "$1" --json | jq -r "$2"; }
