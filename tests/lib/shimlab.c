@@ -168,7 +168,7 @@ static struct wm_shim_status *wait_state(struct lab *x, enum proc_state state)
 	void *msg;
 	int rc;
 
-	if (shim_send(x->fd, WM_SHIM_QUERY, &q, 1, NULL, 0, LAB_MS, &e) < 0)
+	if (shim_send(x->fd, WM_SHIM_QUERY, &q, LAB_WATCH_ID, NULL, 0, LAB_MS, &e) < 0)
 		tap_bail("query: %s", e.text);
 	while (clock_boot_us(clock_real()) < deadline) {
 		rc = shim_recv(x->fd, &type, &id, &msg, LAB_MS, &e);

@@ -13,6 +13,8 @@
 
 #define LAB_MS 60000 /* every wait ends by then: much, because of valgrind on a busy machine */
 
+#define LAB_WATCH_ID (1ull << 40) /* of frames: not the id of a shim_call's answer */
+
 struct lab {
 	char dir[128], logdir[160];
 	struct shim_launch l;

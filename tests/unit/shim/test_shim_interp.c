@@ -58,7 +58,7 @@ static pid_t wait_text(struct lab *x, const char *want)
 	struct err e;
 	pid_t pid = -1;
 
-	shim_send(x->fd, WM_SHIM_QUERY, &q, 1, NULL, 0, LAB_MS, &e);
+	shim_send(x->fd, WM_SHIM_QUERY, &q, LAB_WATCH_ID, NULL, 0, LAB_MS, &e);
 	while (pid < 0) {
 		const struct wm_shim_status *st;
 
