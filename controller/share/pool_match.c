@@ -112,9 +112,22 @@ cJSON *pool_missed(const char *had, const cJSON *wants)
 	return missed;
 }
 
+/* Equal files are a reason to use a pool; to have none is not. */
+static int names_files(const cJSON *environment)
+{
+	return json_str_or(environment, "requirements", NULL) || json_str_or(environment, "source", NULL) ||
+	       cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(environment, "inputs"));
+}
+
 const char *pool_key(const char *environment, char out[HASH_HEX_SIZE])
 {
-	hash_hex(environment ? environment : "", environment ? strlen(environment) : 0, out);
+	cJSON *o = environment ? cJSON_Parse(environment) : NULL;
+	int files = names_files(o);
+
+	cJSON_Delete(o);
+	if (!files)
+		return NULL;
+	hash_hex(environment, strlen(environment), out);
 	return out;
 }
 

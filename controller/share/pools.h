@@ -93,7 +93,7 @@ cJSON *pool_environment(const struct job_spec *s, const char *source, const stru
 cJSON *pool_wants(struct core *c, const struct job_spec *s, const char *source);
 /* Compares what the pool has with what a job wants. NULL: equal; else {"level", "field", "had", "wants"}. */
 cJSON *pool_missed(const char *had, const cJSON *wants);
-/* Returns a digest of the environment, for the library. */
+/* Returns a digest of the environment, for the library; NULL when it names no files. */
 const char *pool_key(const char *environment, char out[HASH_HEX_SIZE]);
 
 #endif

@@ -105,6 +105,10 @@ static void test_avoided(void)
 	                     "{\"uri\": \"file:///d\"}}, \"limits\": {\"max_runtime_s\": 600}}");
 	is_str(of_attempt(w, id, "id"), "", "a small job of another environment uses no pool");
 	run_on(w, placed_on(w, id), id);
+	id = world_submit(w, "{\"command\": [\"/bin/true\"], \"launcher\": \"direct\", \"limits\": "
+	                     "{\"max_runtime_s\": 600}}");
+	is_str(of_attempt(w, id, "id"), "", "nor one that names no files, as the pool");
+	run_on(w, placed_on(w, id), id);
 	id = world_submit(w, "{\"command\": [\"/bin/x\"], \"launcher\": \"direct\", \"resources\": "
 	                     "{\"gpus_per_instance\": 2, \"ranks_per_instance\": 1}, \"limits\": "
 	                     "{\"max_runtime_s\": 600}, \"warm_pool\": {\"keep_alive_s\": 60}}");
