@@ -38,6 +38,7 @@ run log python3 tests/bench/bench_log.py "$HEARTH_TOP_BUILDDIR" 512
 run follow tests/bench/bench_follow.sh 1000 20
 run keep tests/bench/bench_keep.sh 3 20
 run launch tests/bench/bench_launch.sh 8
+run park python3 tests/bench/bench_park.py 5 10
 run recover tests/bench/bench_recover.sh 3
 run tiny tests/bench/bench_tiny.sh 300 100000 100
 echo "written: $out" >&2

@@ -154,6 +154,8 @@ def test_changed_package(python):
         write_files(folder, {"site/dep/__init__.py": "from .part import x\n", "site/dep/part.py": "x = 1\n",
                              "main.py": "import dep; print(dep.x)\n"})
         env, later = dict(ENV, PYTHONPATH=site), dict(LATER, PYTHONPATH=site)
+        # A file that changed within 10 ms of the imports counts as changed; Python takes longer to start.
+        ok(run_plainly([python, "-c", "print(1)"], folder)[0] == 0, "a package is installed")
         for edit, expected, answer in ((None, b"1\n", b"g"), ("x = 22\n", b"22\n", b"c "), ("x = 33\n", b"33\n", b"c ")):
             p = Parked(PARK, python, ["dep"], (), env, "/")
             if edit:
@@ -165,6 +167,19 @@ def test_changed_package(python):
         write_files(folder, {"site/dep-2.dist-info/METADATA": ""})
         said = p.go([python, "main.py"], later, folder)
         ok(said.startswith(b"c ") and b"changed" in said and p.end()[1] == b"33\n", "another package was installed", said)
+        p = Parked(PARK, python, ["dep"], (), env, "/")
+        shutil.copytree(site, site + ".new")
+        os.rename(site, site + ".old")
+        os.rename(site + ".new", site)
+        said = p.go([python, "main.py"], later, folder)
+        ok(said.startswith(b"c ") and p.end()[1] == b"33\n", "the whole folder was replaced by an equal one", said)
+        p = Parked(PARK, python, ["dep"], (), env, "/")
+        times = os.stat(os.path.join(site, "dep/part.py"))
+        write_files(site, {"dep/part.py": "x = 44\n"})
+        os.utime(os.path.join(site, "dep/part.py"), ns=(times.st_atime_ns, times.st_mtime_ns))
+        said = p.go([python, "main.py"], later, folder)
+        ok(said.startswith(b"c "), "a file edited in place, of equal size and time", said)
+        p.end()
 
 
 def test_refused(python):
