@@ -231,6 +231,16 @@ static void find_line(struct shim *s)
 		be_bad(s, "said a line of more than %d bytes", SAID_MAX);
 }
 
+/* Without 'g' it executes the command itself, because the program does not fit what it has loaded: a start
+ * like any other, only slower. */
+static void log_afresh(const char *words, size_t n)
+{
+	cleanup_free char *why = xstrndup(words + 1, n - 1);
+
+	clean_text(why);
+	log_info("event=interpreter_afresh reason=\"%s\"", why + strspn(why, " "));
+}
+
 static void begun(struct shim *s)
 {
 	struct interp *t = &s->interp;
@@ -255,10 +265,13 @@ static void on_words(struct shim *s, const char *words, size_t n)
 	} else if (t->state == INTERP_READY) {
 		be_bad(s, "spoke after 'ready'");
 	} else if (t->state == INTERP_TAKING) {
-		if (words[0] == 'g')
-			begun(s);
-		else
-			fail_take(s, "the interpreter did not answer the program with 'g'");
+		if (words[0] != 'g' && words[0] != 'c') {
+			fail_take(s, "the interpreter did not answer the program with 'g' or 'c'");
+			return;
+		}
+		if (words[0] == 'c')
+			log_afresh(words, n);
+		begun(s);
 	}
 }
 

@@ -86,7 +86,8 @@ struct shim_launch {
  * - interpreter -> shim, once: "ready\n" or "ready MARK\n"; or "bad TEXT\n", which ends it
  * - shim -> interpreter, at SHIM_START with preloaded = 1: u32 length of what follows, then argv, env and
  *   [cwd] as lists: u32 count, then count x (u32 length, bytes); big-endian. The shim then shuts its side.
- * - interpreter -> shim, within SHIM_BEGIN_MS: 'g', before it runs the program. This is the start: state
+ * - interpreter -> shim, within SHIM_BEGIN_MS: 'g', before it runs the program; or "c TEXT\n", before it
+ *   executes argv afresh, because the program does not fit what it has loaded. This is the start: state
  *   PS_RUNNING. Stdout and stderr from here on are the program's.
  *
  * An interpreter that is bad, ends, or prints while it is parked is killed; the process stays parked without

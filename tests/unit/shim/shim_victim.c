@@ -536,6 +536,12 @@ static int do_park(const char *how)
 	if (chdir(cwd[0]) < 0)
 		return 81;
 	environ = env;
+	if (strcmp(how, "afresh") == 0) {
+		speak("c the options differ\n");
+		close(park_fd);
+		execve(argv[0], argv, env);
+		return 80;
+	}
 	speak(strcmp(how, "wrong-g") == 0 ? "x" : "g");
 	close(park_fd);
 	if (strcmp(how, "wrong-g") == 0)

@@ -146,6 +146,18 @@ static void test_runs(void)
 	lab_end(&x);
 }
 
+/* The program does not fit what it has loaded: it executes the command itself. */
+static void test_afresh(void)
+{
+	struct lab x;
+
+	park_lab(&x, "afresh");
+	wait_text(&x, SHIM_TEXT_READY);
+	is_int(unpark(&x, 1, "env", NULL, NULL), 0, "an interpreter that executes the command afresh");
+	check_ended(&x, "A=1\nOMPI_X=of the agent\nHEARTH_TOKEN_LAUNCH=of the job\n");
+	lab_end(&x);
+}
+
 /* More than a socket holds at once. */
 static void test_large(void)
 {
@@ -245,7 +257,7 @@ static void test_never_begins(void)
 {
 	static const char *const cases[][2] = {
 	    {"die-g", "the interpreter ended before it ran the program: exit 4: gave up"},
-	    {"wrong-g", "the interpreter did not answer the program with 'g'"},
+	    {"wrong-g", "the interpreter did not answer the program with 'g' or 'c'"},
 	    {"no-g", "the interpreter did not begin the program within 5 s"},
 	};
 
@@ -470,6 +482,7 @@ int main(void)
 {
 	test_takes();
 	test_runs();
+	test_afresh();
 	test_large();
 	test_not_wanted();
 	test_bad();
