@@ -353,6 +353,24 @@ def _hearth_park(main):
                 return decode(name)
         return None
 
+    # Python made the relative folders of PYTHONPATH absolute when it started. Pairs of what it made then and would make
+    # now.
+    def moved_folders(cwd):
+        if state["cwd"] == cwd or sys.flags.ignore_environment or sys.flags.no_site:
+            return []
+        entries = decode(first_env.get(b"PYTHONPATH", b""))
+        relative = dict.fromkeys(entry for entry in entries.split(":") if entry[:1] != "/") if entries else ()
+        return [[os.path.abspath(os.path.join(folder, entry)) for folder in (state["cwd"], cwd)] for entry in relative]
+
+    def misfit_folders(moved):
+        for was, now in moved:
+            if was not in sys.path or now in sys.path:
+                return "PYTHONPATH has %s twice" % now
+            name = shadow(now, state["names"])
+            if name or holds_modules(was, state["files"]):
+                return "%s has a module %s" % (now, name or "that was loaded from %s" % was)
+        return None
+
     # Returns why the program needs an interpreter of its own, or None.
     def misfit(argv, now, state):
         name = changed_variable(now)
@@ -444,7 +462,8 @@ def _hearth_park(main):
                 posix.chdir(cwd)
         except OSError as failure:
             refuse("%s: %s" % (decode(cwd), failure.strerror))
-        reason = misfit(argv, now, state)
+        moved = moved_folders(posix.getcwd())
+        reason = misfit(argv, now, state) or misfit_folders(moved)
         at = len(state["prefix"])
         folder = None if reason else first_folder(argv[at])
         reason = reason or misfit_program(argv[at], folder, state)
@@ -455,6 +474,8 @@ def _hearth_park(main):
         words = [decode(word) for word in argv]
         if hasattr(sys, "orig_argv"):
             sys.orig_argv = words
+        for was, now in moved:
+            sys.path[sys.path.index(was)] = now
         if folder is not None:
             sys.path.insert(0, folder)
         module = words[at + 1] if words[at] == "-m" else None
@@ -556,7 +577,8 @@ def _hearth_park(main):
     for name in names:
         if name != "--cuda-context":
             import_one(name, was)
-    state = {"modules": startup | set(sys.modules), "names": preloaded_names(), "cached": set(sys.path_importer_cache)}
+    state = {"modules": startup | set(sys.modules), "names": preloaded_names(), "cached": set(sys.path_importer_cache),
+             "cwd": posix.getcwd()}
     try:
         import os
         import itertools

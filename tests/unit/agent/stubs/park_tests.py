@@ -259,6 +259,21 @@ def cpu_of(pid):
     return int(words[11]) + int(words[12])
 
 
+def test_python_path(python):
+    """Folders of PYTHONPATH that are relative mean those below the program's own folder."""
+    for value, answer in (("src", b"g"), ("src:/usr/lib/none:lib", b"g"), (".", b"g"), ("src:src", b"g"), ("hides:src", b"c ")):
+        with tempfile.TemporaryDirectory(prefix="park") as folder:
+            write_files(folder, {"elsewhere/none": "", "src/mine.py": "x = 'mine'\n", "hides/json.py": "y = 1\n", "mine.py": "x = 'here'\n",
+                                 "main.py": "import sys, mine, json; print(sys.path, mine.x, mine.__file__, json)\n"})
+            later = dict(LATER, PYTHONPATH=value)
+            p = Parked(PARK, python, ["json"], (), dict(ENV, PYTHONPATH=value), os.path.join(folder, "elsewhere"))
+            said = p.go([python, "main.py"], later, folder)
+            plain = subprocess.run([python, "main.py"], cwd=folder, env=later, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+            found = differences((plain.returncode, plain.stdout, plain.stderr), p.end())
+            ok(said.startswith(answer) and not found, "PYTHONPATH=%s" % value, said, *found)
+
+
 def test_tables():
     """The two lists of late-safe variables are one."""
     with open(os.path.join(HERE, "../../../../common/spec/preload.c"), encoding="utf-8") as f:
@@ -337,6 +352,7 @@ def main():
         test_cold(python)
         test_changed_package(python)
         test_places(python)
+        test_python_path(python)
         test_options(python)
         test_programs(python)
         test_torch(python)
