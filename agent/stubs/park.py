@@ -9,8 +9,7 @@
 #     "ready\n"       to the shim: the modules are imported, nothing was started
 #     "bad TEXT\n"    to the shim: no program may run here, and why; it ends with 1
 #     frame           from the shim: u32 length of the rest, then argv, env and [cwd], each a u32 count and for
-#                     each text a u32 length and its bytes; numbers are big-endian. A descriptor with it
-#                     becomes the standard input.
+#                     each text a u32 length and its bytes; numbers are big-endian
 #     "g"             to the shim: the program runs now, in this interpreter
 #     "c TEXT\n"      to the shim instead: the interpreter executes argv afresh, and why
 #
@@ -274,29 +273,20 @@ def _hearth_park(main):
 
     # ---- the frame ----
 
-    def receive():
-        sock = _socket.socket(fileno=link)
-        data, ancillary, _flags, _address = sock.recvmsg(4, _socket.CMSG_SPACE(4))
-        for level, kind, content in ancillary:
-            if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS and len(content) >= 4:
-                stdin = int.from_bytes(content[:4], sys.byteorder)
-                posix.dup2(stdin, 0)
-                posix.close(stdin)
-                renew_stdin()
-        sock.detach()
-        while 0 < len(data) < 4:
-            part = posix.read(link, 4 - len(data))
-            data = data + part if part else b""
-        length = int.from_bytes(data, "big")
-        if not data or length > limit_frame:
-            posix._exit(1)
-        frame = bytearray()
-        while len(frame) < length:
-            part = posix.read(link, length - len(frame))
+    def receive_bytes(n):
+        data = b""
+        while len(data) < n:
+            part = posix.read(link, n - len(data))
             if not part:
                 posix._exit(1)
-            frame += part
-        return split(bytes(frame))
+            data += part
+        return data
+
+    def receive():
+        length = int.from_bytes(receive_bytes(4), "big")
+        if length > limit_frame:
+            posix._exit(1)
+        return split(receive_bytes(length))
 
     def split(frame):
         lists, at = [], 0
@@ -316,17 +306,6 @@ def _hearth_park(main):
                 at += n
             lists.append(words)
         return lists[0], lists[1], lists[2][0] if lists[2] else b""
-
-    def renew_stdin():
-        import _io
-
-        old = sys.stdin
-        if not old:
-            return
-        raw = _io.open(0, "rb", -1, None, None, None, False)
-        raw.raw.name = "<stdin>"
-        sys.stdin = sys.__stdin__ = _io.TextIOWrapper(raw, old.encoding, old.errors, None, old.line_buffering)
-        sys.stdin.mode = "r"
 
     # ---- the start ----
 
@@ -584,7 +563,6 @@ def _hearth_park(main):
         import itertools
         import _ctypes
         import _functools
-        import _socket
     except ImportError as failure:
         refuse("this Python cannot wait: %s" % failure)
 

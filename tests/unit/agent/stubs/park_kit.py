@@ -1,5 +1,4 @@
 """The part of a shim that a waiting interpreter (hearth-park) meets: a socket, a frame, an answer."""
-import array
 import os
 import socket
 import struct
@@ -41,14 +40,11 @@ class Parked:
             data += part
         return data
 
-    def go(self, argv, env=None, cwd=None, stdin=None):
+    def go(self, argv, env=None, cwd=None):
         """Sends the frame; returns "g", or the line that begins with "c" or "bad"."""
         if self.said != b"ready\n":
             return self.said
         data = frame(argv, os.environ if env is None else env, os.getcwd() if cwd is None else cwd)
-        if stdin is not None:
-            sent = self.link.sendmsg([data[:1]], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [stdin]))])
-            data = data[sent:]
         self.link.sendall(data)
         answer = self.link.recv(1)
         if answer not in (b"g", b""):
