@@ -274,6 +274,49 @@ def test_python_path(python):
             ok(said.startswith(answer) and not found, "PYTHONPATH=%s" % value, said, *found)
 
 
+DRIVER = """
+#include <stdio.h>
+#include <stdlib.h>
+static int fails(const char *name, int device)
+{
+	FILE *f = fopen(getenv("DRIVER_LOG"), "a");
+	const char *bad = getenv("DRIVER_FAILS");
+	fprintf(f, "%s %d\\n", name, device);
+	fclose(f);
+	return bad && *bad == name[2] ? 100 : 0;
+}
+int cuInit(unsigned flags) { return fails("cuInit", (int)flags); }
+int cuDeviceGetCount(int *n) { *n = 4; return fails("cuDeviceGetCount", 0); }
+int cuDeviceGet(int *device, int n) { *device = n + 10; return fails("cuDeviceGet", n); }
+int cuDevicePrimaryCtxRetain(void **context, int device) { *context = &fails; return fails("cuDevicePrimaryCtxRetain", device); }
+"""
+
+
+def test_context(python):
+    """The calls of --cuda-context, with a driver of its own."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if not compiler:
+        ok(True, "CUDA context # SKIP no C compiler")
+        return
+    with tempfile.TemporaryDirectory(prefix="park") as folder:
+        write_files(folder, {"driver.c": DRIVER, "main.py": "print(1)\n"})
+        subprocess.run([compiler, "-shared", "-fPIC", "-o", "libcuda.so.1", "driver.c"], cwd=folder, check=True)
+        log = os.path.join(folder, "log")
+        env = dict(ENV, LD_LIBRARY_PATH=folder, DRIVER_LOG=log, LOCAL_RANK="6")
+        p = Parked(PARK, python, ["--cuda-context", "json"], (), env, "/")
+        answer = p.go([python, "main.py"], dict(LATER, LD_LIBRARY_PATH=folder, DRIVER_LOG=log), folder)
+        with open(log, encoding="ascii") as f:
+            calls = f.read().split("\n")
+        ok(answer == b"g" and p.end()[1] == b"1\n" and calls == ["cuInit 0", "cuDeviceGetCount 0", "cuDeviceGet 2",
+                                                               "cuDevicePrimaryCtxRetain 12", ""], "a CUDA context", answer, *calls)
+        p = Parked(PARK, python, ["--cuda-context"], (), dict(env, DRIVER_FAILS="I"), "/")
+        ok(p.said == b"bad cuda_context: cuInit failed with 100\n" and p.end()[0] == 1, "a driver that fails", p.said)
+        p = Parked(PARK, python, ["--cuda-context"], (), dict(ENV, LD_LIBRARY_PATH="/nonexistent"), "/")
+        known = p.said == b"ready\n"
+        ok(known or p.said.startswith(b"bad cuda_context: "), "a node without a driver", p.said)
+        p.drop()
+
+
 def test_tables():
     """The two lists of late-safe variables are one."""
     with open(os.path.join(HERE, "../../../../common/spec/preload.c"), encoding="utf-8") as f:
@@ -353,6 +396,7 @@ def main():
         test_changed_package(python)
         test_places(python)
         test_python_path(python)
+        test_context(python)
         test_options(python)
         test_programs(python)
         test_torch(python)
