@@ -109,7 +109,6 @@ static int find_programs(struct agent *a, struct err *e)
 	a->host.shim_path = find_program(a, "hearth-shim");
 	a->host.rank_path = find_program(a, "hearth-rank");
 	a->host.park_path = find_program(a, "hearth-park");
-	a->host.wait_path = find_program(a, "hearth-wait");
 	a->host.rsh_path = find_program(a, "hearth-rsh");
 	if (!a->host.shim_path || !a->host.rank_path || !a->host.rsh_path)
 		return err_set(e, ERR_NOT_FOUND, "hearth-shim, hearth-rank or hearth-rsh is not in %s",
@@ -239,7 +238,6 @@ void agent_destroy(struct agent *a)
 	free(a->host.shim_path);
 	free(a->host.rank_path);
 	free(a->host.park_path);
-	free(a->host.wait_path);
 	free(a->host.rsh_path);
 	free(a->host.mpirun);
 	free(a->host.mpi_bin);

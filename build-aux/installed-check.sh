@@ -2,7 +2,7 @@
 # Runs a two-node mpirun job from an installed tree, wherever it lies: installed-check.sh DESTDIR/PREFIX. Home and cluster are its own.
 set -eu
 prefix=$1
-for program in bin/jobctl sbin/hearthd sbin/hearth-agent libexec/hearth/hearth-shim libexec/hearth/hearth-rank libexec/hearth/hearth-rsh libexec/hearth/hearth-hold libexec/hearth/hearth-files libexec/hearth/hearth-park libexec/hearth/hearth-wait; do
+for program in bin/jobctl sbin/hearthd sbin/hearth-agent libexec/hearth/hearth-shim libexec/hearth/hearth-rank libexec/hearth/hearth-rsh libexec/hearth/hearth-hold libexec/hearth/hearth-files libexec/hearth/hearth-park; do
 	[ -x "$prefix/$program" ] || { echo "not installed: $program" >&2; exit 1; }
 done
 for page in man1/jobctl.1 man1/hearth-ckpt.1 man5/hearth.conf.5 man8/hearthd.8 man8/hearth-agent.8 man8/hearth-shim.8; do

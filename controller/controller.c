@@ -470,6 +470,7 @@ static int make_core(struct controller *c, struct err *e)
 	              .artifact_user = mib_of(c->conf, "max_artifacts_user_mb")},
 	    .warm_keep_alive_max_s = seconds_of(c->conf, "warm_keep_alive_max"),
 	    .warm_chain_max_s = seconds_of(c->conf, "warm_chain_max"),
+	    .warm_parked = (uint8_t)conf_get_bool(c->conf, "warm_parked"),
 	    .queue_limit = (uint32_t)conf_get_int(c->conf, "queue_limit"),
 	    .backfill = c->backfill,
 	    .starve_s = seconds_of(c->conf, "starve_after"),

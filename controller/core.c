@@ -18,6 +18,7 @@
 #include "controller/cluster/rules.h"
 #include "controller/cluster/sync.h"
 #include "controller/load.h"
+#include "controller/park/park.h"
 #include "controller/record/cluster.h"
 #include "controller/record/states.h"
 #include "controller/requests/requests.h"
@@ -61,6 +62,7 @@ static const struct observer observers[] = {
     {.before_event = alloc_before_event, .after_event = alloc_after_event},
     {.after_event = array_after_event, .job_goes = array_free},
     {.after_event = pools_after_event},
+    {.after_event = parks_after_event},
     {.before_reply = idem_keep},
     {.after_event = watch_after_event, .job_goes = watch_job_goes},
     {.commit_failed = core_fail, .store_recovered = core_recovered},
@@ -151,6 +153,7 @@ void core_destroy(struct core *c)
 	free(c->peers.askable);
 	free(c->jobs.heap);
 	free(c->pools.lost);
+	free(c->pools.touched);
 	pool_users_free(c);
 	free(c->pools.wanting);
 	free(c->alloc.avoiders);
@@ -352,6 +355,8 @@ uint64_t core_next_us(const struct core *c)
 		at = c->reserves.at_us;
 	if (pools_next_us(c) < at)
 		at = pools_next_us(c);
+	if (parks_next_us(c) < at)
+		at = parks_next_us(c);
 	if (watch_next_us(c) < at)
 		at = watch_next_us(c);
 	if (prefetch_next_us(c) < at)
@@ -443,6 +448,7 @@ void core_end_turn(struct core *c)
 	arrays_step(c);
 	budgets_review(c, 0);
 	decide(c);
+	parks_review(c);
 	review_touched(c);
 	if (arrays_busy(c)) /* the rest follows in the next turn: reports must not wait */
 		c->alloc.more = 1;

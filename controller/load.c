@@ -16,6 +16,8 @@
 #include "controller/cluster/nodes.h"
 #include "controller/cluster/peers.h"
 #include "controller/core.h"
+#include "controller/park/park.h"
+#include "controller/park/ports.h"
 #include "controller/record/cluster.h"
 #include "controller/record/cluster_rows.h"
 #include "controller/record/event.h"
@@ -51,6 +53,7 @@ void state_clear(struct core *c)
 	struct cjob *j, *jt;
 
 	array_rm_clear(c);
+	parks_clear(c);
 	HASH_ITER (hh, c->jobs.all, j, jt)
 		job_free(c, j);
 	for (struct cnode *n = node_first(c); n; n = node_next(n))
@@ -501,6 +504,7 @@ static int load_records(struct core *c, struct err *e)
 		}
 	}
 	pools_loaded(c);
+	parks_loaded(c);
 	budgets_review(c, 1);
 	c->life.started_us = now_boot(c);
 	c->peers.gen++;

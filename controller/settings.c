@@ -38,6 +38,7 @@ static const struct conf_item items[] = {
      "longest time that a warm pool waits for a job; a longer request is shortened"},
     {"warm_chain_max", CONF_DURATION, "28d", "1s", "365d",
      "longest life of a warm pool and of those that follow it, from the end of the first job"},
+    {"warm_parked", CONF_BOOL, "yes", NULL, NULL, "idle warm pools hold a launch ready for the next job"},
     {"queue_limit", CONF_INT, "2000000", "1", "10000000", "unfinished jobs at most"},
     {"backfill", CONF_STRING, "easy", NULL, NULL,
      "who may pass a waiting job that does not fit: none, easy (who does not make it later), conservative "

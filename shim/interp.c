@@ -183,15 +183,11 @@ static int has_printed(struct shim *s)
 	return s->interp.state == INTERP_DYING || s->interp.state == INTERP_NONE;
 }
 
-static void read_words(struct shim *s);
-
 void interp_output(struct shim *s)
 {
-	if (s->interp.state == INTERP_TAKING)
-		read_words(s); /* what comes after its word is the program's */
 	if (s->interp.state == INTERP_READY)
 		has_printed(s);
-	else if (s->interp.state != INTERP_NONE)
+	else
 		read_output(s); /* before it is ready this may be the reason why it ends */
 }
 
@@ -255,32 +251,6 @@ static void begun(struct shim *s)
 	start_executed(s);
 }
 
-/* 'e': the program is executed, and the end of the socket tells when; or "x TEXT": it could not be. */
-static void on_answer(struct shim *s, const char *words, size_t n)
-{
-	struct interp *t = &s->interp;
-	cleanup_free char *text = xstrndup(words, n);
-	char *failure = text;
-
-	if (text[0] == 'c')
-		log_afresh(words, n);
-	if (!t->execs && (text[0] == 'g' || text[0] == 'c')) {
-		begun(s);
-		return;
-	}
-	if (!t->execs && text[0] == 'e') {
-		t->execs = 1;
-		t->until_us = 0; /* as for a process that was forked now */
-		failure = text + 1;
-	}
-	if (!t->execs || (failure[0] && strncmp(failure, "x ", 2) != 0)) {
-		fail_take(s, "the interpreter did not answer the program with 'g' or 'c'");
-	} else if (failure[0]) {
-		clean_text(failure);
-		fail_take(s, failure + 2);
-	}
-}
-
 static void on_words(struct shim *s, const char *words, size_t n)
 {
 	struct interp *t = &s->interp;
@@ -295,7 +265,13 @@ static void on_words(struct shim *s, const char *words, size_t n)
 	} else if (t->state == INTERP_READY) {
 		be_bad(s, "spoke after 'ready'");
 	} else if (t->state == INTERP_TAKING) {
-		on_answer(s, words, n);
+		if (words[0] != 'g' && words[0] != 'c') {
+			fail_take(s, "the interpreter did not answer the program with 'g' or 'c'");
+			return;
+		}
+		if (words[0] == 'c')
+			log_afresh(words, n);
+		begun(s);
 	}
 }
 
@@ -311,10 +287,6 @@ static void read_words(struct shim *s)
 			continue;
 		if (n < 0 && errno == EAGAIN)
 			return;
-		if (n == 0 && t->state == INTERP_TAKING && t->execs) {
-			begun(s);
-			return;
-		}
 		if (n <= 0) {
 			/* Most likely it ends, and how it ended says more. */
 			close_socket(t);
@@ -391,7 +363,6 @@ void interp_take(struct shim *s)
 	s->oom_before = start_oom_kills(s);
 	s->phase = SP_STARTING;
 	t->state = INTERP_TAKING;
-	t->execs = 0;
 	t->until_us = now_us(s) + SHIM_BEGIN_MS * 1000ull;
 	t->last[0] = '\0';
 	if (put_frame(&t->out, &s->l) < 0) {

@@ -34,7 +34,6 @@ struct interp {
 	struct buf out;    /* rest of the program's frame */
 	uint64_t until_us; /* boot time at which this state is over, 0 none */
 	int printed;
-	int execs;                  /* TAKING: it executes the program, and the end of its socket tells when */
 	char last[INTERP_LAST_MAX]; /* what it printed last */
 	char text[STATE_TEXT_MAX];  /* of the status while parked */
 };

@@ -89,8 +89,6 @@ struct shim_launch {
  * - interpreter -> shim, within SHIM_BEGIN_MS: 'g', before it runs the program; or "c TEXT\n", before it
  *   executes argv afresh, because the program does not fit what it has loaded. This is the start: state
  *   PS_RUNNING. Stdout and stderr from here on are the program's.
- * - or interpreter -> shim: 'e', before it executes argv; the end of the socket is the start then. "x TEXT":
- *   it could not.
  *
  * An interpreter that is bad, ends, or prints while it is parked is killed; the process stays parked without
  * it. text of a PS_PARKED status is "" without park_argv, else begins with one of these two; a watch sees the

@@ -23,7 +23,6 @@ struct launch_host {
 	char *shim_path, *rank_path, *rsh_path; /* hearth-shim, hearth-rank, hearth-rsh */
 	char *mpirun, *mpi_bin;                 /* NULL when this node has no Open MPI */
 	char *park_path;                        /* hearth-park; NULL: no interpreter waits here */
-	char *wait_path;                        /* hearth-wait; NULL: parked ranks are forked when they start */
 	char *tools_bin;                        /* folder of hearth-ckpt; NULL unknown */
 	char *ifname, *cidr;                    /* of the agent's address; NULL unknown */
 	char *sock_path;                        /* RUN/agent.sock */

@@ -322,21 +322,13 @@ static char *start_folder(const struct launch *l)
 
 /* ---- parked ranks ----------------------------------------------------------------------------------- */
 
-/* What waits for a command: Python with its modules, or a program that only executes it. */
+/* The interpreter that waits for a command; none where none can. */
 static void park_command(const struct launch *l, const struct strv *argv, struct strv *out)
 {
 	struct preload_command c;
 
 	if (l->plan->spec->preload.n && l->host->park_path && preload_split(argv, &c, NULL) == 0)
 		preload_park_argv(argv, l->plan->spec, l->host->park_path, out);
-	else if (l->host->wait_path)
-		strv_add(out, l->host->wait_path);
-}
-
-/* That program, which no variable or module concerns. */
-static int is_bare(const struct launch *l, const struct strv *park_argv)
-{
-	return park_argv->n == 1 && l->host->wait_path && strcmp(park_argv->v[0], l->host->wait_path) == 0;
 }
 
 static int same_words(const struct strv *a, const struct strv *b)
@@ -354,7 +346,7 @@ static char *interpreter_differs(const struct lproc *p, const struct shim_launch
 	char *why = NULL;
 
 	park_command(p->l, &p->start->argv, &want);
-	if (!want.n || is_bare(p->l, &want))
+	if (!want.n)
 		why = xstrdup("the job has no preload, or another kind of command");
 	else if (!same_words(&want, &order->park_argv))
 		why = xstrdup("it has another interpreter or other modules");
@@ -376,7 +368,7 @@ static int fits_interpreter(const struct lproc *p)
 		return 0;
 	}
 	waits = order.park_argv.n != 0;
-	if (waits && !is_bare(p->l, &order.park_argv))
+	if (waits)
 		why = interpreter_differs(p, &order);
 	if (why)
 		launch_say(p->l, "rank %u: the interpreter that waits is not used: %s", p->rank, why);

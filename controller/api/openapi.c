@@ -187,19 +187,24 @@ static const struct {
      "formats:S? price_per_hour:n? power_w:n? as:S?",
      "facts that are not given stay; null resets a fact"},
     {"NodePool", "pool:i name:s? owner:s? state:s expires_at:t? gpus:a", "state: available or in_use"},
-    {"PoolUse", "id:i level:s missed:o? nodes:S? others:a?",
-     "level: node or environment; missed: the first thing that did not match, {level, field, had, wants}; "
+    {"PoolUse", "id:i level:s missed:o? nodes:S? others:a? parked:i?",
+     "level: node, environment or launch; missed: the first thing that prevented the next level, {level, "
+     "field, had, wants}; parked: number of the parking whose launch became the job's; "
      "nodes: all that are warm; others: those of them in other pools, {id, nodes}"},
     {"PoolList", "pools:a<Pool> total:i", "total: how many there are, also beyond the limit"},
     {"Pool",
      "id:i name:s owner:s queue:s? exclusive:b state:s made_by:i used_by:i? keep_alive_s:i kept_by:s? "
      "made_at:t idle_since:t? expires_at:t? ended_at:t? cause:s? cause_text:s? idle_usd:n? environment:o? "
-     "nodes:a gpus:i ended_nodes:a<PoolEnded>",
+     "nodes:a gpus:i ended_nodes:a<PoolEnded> parked:O<PoolParked>?",
      "name: of the job that used it last; state: available, in_use, terminated; made_by, used_by: jobs; "
      "kept_by: the user that set its time, null: its last job did; cause: why it ended (expired, dropped, "
      "gave way, node, limit, owner), cause_text: as a sentence; idle_usd: what all its idle time has cost; "
      "environment: digests {requirements, source, inputs: [{name, digest}]}; nodes: {node, gpus, cpus, "
      "memory_bytes, state}; ended_nodes: the newest 16"},
+    {"PoolParked", "number:i state:s since:t? level:s? text:s?",
+     "what waits for a job; state: preparing, starting, parked, failed; level: that a job gets now; text: "
+     "why "
+     "nothing waits, or why jobs get no interpreter"},
     {"PoolEnded", "node:s cause:s cause_text:s? at:t",
      "a part of a pool that ended; cause: that of a pool, or taken: by a job that takes only this part"},
     {"PoolChange", "keep_alive_s:i", "seconds from now"},

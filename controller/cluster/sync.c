@@ -24,6 +24,7 @@
 #include "controller/cluster/peers.h"
 #include "controller/cluster/prefetch.h"
 #include "controller/cluster/suspect.h"
+#include "controller/park/park.h"
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
 #include "controller/run/attempt.h"
@@ -77,6 +78,7 @@ static void admit_session(struct core *c, struct cnode *n, uint64_t session, con
 	take_boot_id(n, hello ? hello->boot_id : "");
 	n->instance = hello ? hello->instance : 0;
 	n->version = hello ? hello->version : 0;
+	snprintf(n->software, sizeof(n->software), "%s", hello && hello->software ? hello->software : "");
 	node_heard(c, n);
 	n->peers_sent_us = 0;
 	n->retired_sent = 0;
@@ -148,8 +150,8 @@ void on_sync_begin(struct core *c, struct cnode *n)
 	struct place_rec *p;
 	struct stale *s, *t;
 
-	(void)c;
 	collect_sync_begin(n);
+	park_sync_begin(c, n);
 	n->syncing = 1;
 	n->synced = 0;
 	for (uint32_t i = 0; i < n->n_jobs; i++) {
@@ -228,6 +230,7 @@ void on_sync_end(struct core *c, struct cnode *n)
 	free(jobs);
 	n->restarted = 0;
 	collect_sync_end(c, n);
+	park_sync_end(c, n);
 	if (n->r.state != NODE_UP) {
 		cJSON *d = cJSON_CreateObject();
 

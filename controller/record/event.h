@@ -94,6 +94,9 @@
 	E(EV_POOL_TAKEN, "pool_taken", POOL, NEEDS, pool) /* a job was placed there */ \
 	E(EV_POOL_CHANGED, "pool_changed", POOL, NEEDS, pool) /* a user set its time, or prices changed */ \
 	E(EV_POOL_ENDED, "pool_ended", POOL, NEEDS, pool) /* nodes: only its parts there */ \
+	E(EV_POOL_PARKING, "pool_parking", POOL, NEEDS, pool) /* a launch is made ready on its nodes */ \
+	E(EV_POOL_PARKED, "pool_parked", POOL, NEEDS, pool) /* it waits for a job */ \
+	E(EV_POOL_UNPARKED, "pool_unparked", POOL, NEEDS, pool) /* it ended without a job: why */ \
 	E(EV_BUDGET_SET, "budget_set", BUDGET, MAKES, budget_set) \
 	E(EV_BUDGET_REMOVED, "budget_removed", BUDGET, NEEDS, remove) \
 	E(EV_BUDGET_USED_UP, "budget_used_up", BUDGET, NEEDS, nothing) /* closes the queue or user */ \

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/hash.h"
 #include "common/base/json.h"
 #include "common/base/strutil.h"
 #include "common/base/xalloc.h"
@@ -172,6 +173,17 @@ static void gpus_parse(struct inv *out, const cJSON *list)
 		strv_add(&out->labels, "nvlink");
 }
 
+static void software_parse(struct inv *out, const cJSON *list)
+{
+	char digest[HASH_HEX_SIZE], *text = list ? json_text(list) : NULL;
+
+	if (!text)
+		return;
+	hash_hex(text, strlen(text), digest);
+	snprintf(out->software, sizeof(out->software), "%.8s", digest);
+	free(text);
+}
+
 int inv_parse(struct inv *out, const char *json)
 {
 	cJSON *o = json ? cJSON_Parse(json) : NULL;
@@ -199,6 +211,7 @@ int inv_parse(struct inv *out, const char *json)
 			if (cJSON_IsString(s))
 				strv_add(&out->labels, s->valuestring);
 	gpus_parse(out, cJSON_GetObjectItemCaseSensitive(o, "gpus"));
+	software_parse(out, cJSON_GetObjectItemCaseSensitive(o, "software"));
 	out->known = 1;
 	cJSON_Delete(o);
 	return 0;

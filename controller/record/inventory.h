@@ -24,6 +24,7 @@ struct inv {
 	double price_per_hour;
 	struct inv_gpu *gpus;
 	struct strv labels; /* "k=v" and features */
+	char software[9];   /* digest of its versions: driver, Open MPI and the like */
 	int known;
 };
 

@@ -106,6 +106,8 @@ void pool_rec_fini(struct pool_rec *p)
 	free(p->kept_by);
 	free(p->environment);
 	free(p->ended_parts);
+	free(p->launch);
+	free(p->park_text);
 	drop_parts(p);
 }
 
@@ -276,9 +278,19 @@ static void set_name(struct pool_rec *p, const cJSON *d)
 		rec_set(&p->name, name);
 }
 
+/* What waited there is used, or gone with its place. */
+static void forget_parked(struct pool_rec *p, uint64_t at_us)
+{
+	if (!p->parked)
+		return;
+	p->parked = 0;
+	p->park_us = at_us;
+}
+
 static void apply_given(struct cluster *c, struct pool_rec *p, uint64_t at_us, const cJSON *d)
 {
-	cJSON *environment = cJSON_GetObjectItemCaseSensitive(d, "environment");
+	cJSON *environment = cJSON_GetObjectItemCaseSensitive(d, "environment"),
+	      *launch = cJSON_GetObjectItemCaseSensitive(d, "launch");
 	uint64_t job = json_whole(d, "job", 0);
 
 	if (p->last_job != job)
@@ -293,7 +305,11 @@ static void apply_given(struct cluster *c, struct pool_rec *p, uint64_t at_us, c
 	if (environment) { /* once for each job: it may be large */
 		free(p->environment);
 		p->environment = cJSON_IsObject(environment) ? json_text(environment) : NULL;
+		free(p->launch);
+		p->launch = cJSON_IsObject(launch) ? json_text(launch) : NULL;
+		rec_set(&p->park_text, NULL);
 	}
+	forget_parked(p, at_us);
 	set_parts(p, cJSON_GetObjectItemCaseSensitive(d, "parts"));
 	open_left(c, p, job, at_us, d);
 }
@@ -348,7 +364,10 @@ static void end_pool(struct cluster *c, struct pool_rec *p, enum pool_left statu
 	p->ended_us = e->at_us;
 	rec_set(&p->cause, e->cause);
 	rec_set(&p->cause_text, e->text);
-	rec_set(&p->environment, NULL); /* it may be large, and nobody compares with it again */
+	rec_set(&p->environment, NULL); /* they may be large, and nobody compares with them again */
+	rec_set(&p->launch, NULL);
+	rec_set(&p->park_text, NULL);
+	forget_parked(p, e->at_us);
 }
 
 static void drop_named(struct pool_rec *p, const cJSON *nodes, const struct ending *e)
@@ -364,8 +383,10 @@ static void drop_named(struct pool_rec *p, const cJSON *nodes, const struct endi
 		drop_part(p, part);
 		strv_add(&names, v->valuestring);
 	}
-	if (names.n)
+	if (names.n) {
 		note_ended(p, &names, e);
+		forget_parked(p, e->at_us);
+	}
 	strv_fini(&names);
 }
 
@@ -380,6 +401,7 @@ static void apply_taken(struct cluster *c, struct pool_rec *p, uint64_t at_us, c
 		close_left(c, p, LEFT_REUSED, job, at_us);
 		for (uint32_t i = 0; i < p->n_parts; i++)
 			p->parts[i].used_by = job;
+		forget_parked(p, at_us);
 		set_name(p, d);
 		return;
 	}
@@ -426,6 +448,19 @@ static void apply_changed(struct cluster *c, struct pool_rec *p, uint64_t at_us,
 	rec_set(&p->kept_by, json_str_or(d, "by", NULL));
 }
 
+static void apply_parking(struct pool_rec *p, enum event_type t, uint64_t at_us, const cJSON *d)
+{
+	uint64_t number = json_whole(d, "parking", 0);
+
+	if (t == EV_POOL_PARKING) {
+		p->parkings = number;
+		p->park_epoch = json_whole(d, "epoch", 0);
+	}
+	p->parked = t == EV_POOL_PARKED ? number : 0;
+	p->park_us = at_us;
+	rec_set(&p->park_text, json_str_or(d, "text", NULL));
+}
+
 void pool_apply(struct cluster *c, struct pool_rec *p, enum event_type t, uint64_t at_us, const cJSON *data)
 {
 	if (t == EV_POOL_MADE)
@@ -438,6 +473,8 @@ void pool_apply(struct cluster *c, struct pool_rec *p, enum event_type t, uint64
 		apply_ended(c, p, at_us, data);
 	if (t == EV_POOL_CHANGED)
 		apply_changed(c, p, at_us, data);
+	if (t == EV_POOL_PARKING || t == EV_POOL_PARKED || t == EV_POOL_UNPARKED)
+		apply_parking(p, t, at_us, data);
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------- */

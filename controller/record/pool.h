@@ -43,6 +43,10 @@ struct pool_rec {
 	uint64_t id, made_by, last_job, keep_alive_s;
 	uint64_t made_us, idle_us, expires_us, chain_us, ended_us; /* ended_us 0: it lives */
 	uint64_t idle_uusd;                                        /* until its last change, of all its jobs */
+	/* The parking of that number waits for a job; 0 none. The newest one and its epoch; since when. */
+	uint64_t parked, parkings, park_epoch, park_us;
+	char *launch;    /* JSON: how its last job was launched; NULL unknown */
+	char *park_text; /* why nothing is parked; NULL nothing went wrong */
 	uint8_t exclusive;
 	struct pool_part *parts;
 	uint32_t n_parts;

@@ -12,6 +12,7 @@
 #include "controller/record/states.h"
 #include "controller/share/pool_want.h"
 #include "controller/share/pools.h"
+#include "controller/state/launch_facts.h"
 #include "controller/state/node_table.h"
 #include "controller/state/turn.h"
 
@@ -188,7 +189,9 @@ static void say_match(const cJSON *o, const char *verb, uint32_t n, struct text 
 
 	text_add(t, "%s warm pool %" PRIu64 " (level %s", verb, json_whole(o, "id", 0),
 	         json_str_or(o, "level", "node"));
-	if (cJSON_IsObject(missed))
+	if (cJSON_IsObject(missed) && strcmp(json_str_or(missed, "field", "?"), "parked") == 0)
+		text_add(t, ": nothing is parked");
+	else if (cJSON_IsObject(missed))
 		text_add(t, ": %.80s differs", json_str_or(missed, "field", "?"));
 	text_add(t, ")");
 	if (!warm || (warm >= n && !cJSON_GetArraySize(others)))
@@ -222,11 +225,40 @@ static uint64_t most_used(const struct sched_forecast *f)
 	return best;
 }
 
+static uint32_t at_most(uint32_t n, uint32_t most)
+{
+	return n < most ? n : most;
+}
+
+/* How the job would be launched there. A forecast names no GPUs and CPUs: it gets those of the pool first. */
+static cJSON *launch_there(struct core *c, const struct pool_rec *p, const struct job_spec *s,
+                           const struct sched_forecast *f)
+{
+	struct sched_place *v = xmemdup(f->places, f->n * sizeof(*v));
+	cJSON *had = p->launch ? cJSON_Parse(p->launch) : NULL, *o;
+
+	pool_order(c, p, v, f->n);
+	for (uint32_t i = 0; i < f->n; i++) {
+		const struct spec_group *g = &s->groups[v[i].group];
+		const struct pool_part *part = pool_part_on(p, v[i].node);
+
+		v[i].gpus = part ? part->gpus.v : NULL;
+		v[i].cpus = part ? part->cpus.v : NULL;
+		v[i].n_gpus = part ? at_most(g->gpus_per_instance, part->gpus.n) : 0;
+		v[i].n_cpus = part ? at_most(g->cpus_per_rank * g->ranks_per_instance, part->cpus.n) : 0;
+	}
+	o = launch_facts_of_places(c, s, json_str_or(had, "account", ""), v, f->n);
+	cJSON_Delete(had);
+	free(v);
+	return o;
+}
+
 void pool_note_places(struct core *c, const struct job_spec *s, const char *source,
                       const struct sched_forecast *f, cJSON *body, struct text *t)
 {
 	const struct pool_rec *p = cluster_pool(&c->records, most_used(f));
-	cJSON *o, *wants, *missed;
+	cJSON *o, *wants, *launch;
+	struct pool_fit fit;
 	uint32_t n;
 
 	if (!p) {
@@ -234,11 +266,13 @@ void pool_note_places(struct core *c, const struct job_spec *s, const char *sour
 		return;
 	}
 	wants = pool_wants(c, s, source);
-	missed = pool_missed(p->environment, wants);
+	launch = launch_there(c, p, s, f);
+	pool_fit(c, p, wants, launch, 1, &fit);
+	cJSON_Delete(launch);
 	o = cJSON_AddObjectToObject(body, "pool");
 	json_add_u64(o, "id", p->id);
-	json_add_str(o, "level", missed ? "node" : "environment");
-	cJSON_AddItemToObject(o, "missed", missed ? missed : cJSON_CreateNull());
+	json_add_str(o, "level", fit.level);
+	cJSON_AddItemToObject(o, "missed", fit.missed ? fit.missed : cJSON_CreateNull());
 	n = add_warm_nodes(c, f, p->id, o);
 	say_match(o, " in", n, t);
 	cJSON_Delete(wants);

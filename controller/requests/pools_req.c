@@ -10,6 +10,7 @@
 #include "common/base/strutil.h"
 #include "common/base/text.h"
 #include "common/base/xalloc.h"
+#include "controller/park/park.h"
 #include "controller/record/pool.h"
 #include "controller/share/pools.h"
 #include "controller/state/core_state.h"
@@ -115,6 +116,7 @@ static cJSON *pool_json(const struct core *c, const struct pool_rec *p)
 	add_ends(o, p);
 	add_cost(o, c, p);
 	cJSON_AddItemToObject(o, "environment", environment_json(p->environment));
+	cJSON_AddItemToObject(o, "parked", park_json(c, p));
 	nodes = cJSON_AddArrayToObject(o, "nodes");
 	for (uint32_t i = 0; i < p->n_parts; i++) {
 		cJSON_AddItemToArray(nodes, part_json(&p->parts[i]));

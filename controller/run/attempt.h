@@ -15,7 +15,6 @@
 #define GIVE_UP_US     10000000 /* the same before the launch, when no rank can run */
 #define FINISH_WAIT_US 60000000 /* after the last rank: time for mpirun and the orteds to end */
 
-void port_mark(struct core *c, uint32_t port, int delta);
 /* Carries out the decisions of the scheduler library. Call it at the end of a turn, and before you ask the
  * library for a forecast. */
 void decide(struct core *c);

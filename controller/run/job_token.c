@@ -9,20 +9,18 @@
 
 #include "common/base/hash.h"
 #include "common/base/hashtable.h"
+#include "controller/park/park.h"
 #include "controller/state/core_state.h"
 #include "controller/state/jobs.h"
 #include "controller/state/turn.h"
 
 /* Derives both tokens from the attempt's secret: an order that is repeated after a restart carries the same
- * tokens. Each node has its own launch token: two agents on one machine must not treat each other's processes
- * as strays. */
+ * tokens. */
 void token_secrets(const struct cjob *j, uint32_t place, char launch[33], char job[41])
 {
 	char text[128], hash[HASH_HEX_SIZE];
 
-	snprintf(text, sizeof(text), "launch:%u:%s", place, j->r.att->token ? j->r.att->token : "");
-	hash_hex(text, strlen(text), hash);
-	snprintf(launch, 33, "%.32s", hash);
+	launch_token(j->r.att->token, place, launch);
 	snprintf(text, sizeof(text), "job:%s", j->r.att->token ? j->r.att->token : "");
 	hash_hex(text, strlen(text), hash);
 	snprintf(job, 41, "%.40s", hash);

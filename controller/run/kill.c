@@ -21,6 +21,7 @@
 #include "common/base/text.h"
 #include "common/base/xalloc.h"
 #include "common/os/proc.h"
+#include "controller/park/ports.h"
 #include "controller/record/failure.h"
 #include "controller/record/rec.h"
 #include "controller/record/states.h"

@@ -307,6 +307,29 @@ void recover_set_aside(struct core *c, struct cjob *j)
 
 /* ---- the plan, made -------------------------------------------------------------------------- */
 
+/* 1: the attempt was to take over a launch that waited in its pool, and that failed. The job goes on cold: it
+ * is never worse off than without the pool. */
+static int is_spoiled(const struct cjob *j, enum reason_class cls)
+{
+	return j->act->parked && !rec_any_rank_started(j->r.att) && cls != RC_STOPPED && cls != RC_TIMEOUT &&
+	       cls != RC_COST;
+}
+
+static void plan_cold(const struct cjob *j, const struct recover_cause *why, cJSON *d)
+{
+	const struct ckpt *newest = ckpt_newest(&j->r, INT64_MAX, NULL);
+	cJSON *o = cJSON_AddObjectToObject(d, "plan");
+
+	json_add_str(o, "action", plan_action_name(PLAN_IN_PLACE));
+	json_add_str(o, "budget", plan_budget_name(PLAN_FREE));
+	json_add_u64(o, "wait_s", 0);
+	if (newest)
+		json_add_u64(o, "step", (uint64_t)newest->step);
+	cJSON_AddItemToObject(o, "avoid", avoid_json(j->r.att, why, PLAN_IN_PLACE));
+	json_add_str(o, "text", "starts again at once without the parked launch of its pool");
+	json_add_str(d, "status", state_name(STATE_JOB, JOB_RECOVERING));
+}
+
 void recover_plan(struct core *c, struct cjob *j, const struct recover_cause *why, cJSON *d)
 {
 	const struct ckpt *newest = ckpt_newest(&j->r, INT64_MAX, NULL), *target;
@@ -329,6 +352,10 @@ void recover_plan(struct core *c, struct cjob *j, const struct recover_cause *wh
 	cJSON_AddItemToObject(d, "evidence", evidence_json(j->r.att, j->act, why));
 	if (j->r.wanted != WANT_NOTHING) /* what follows is the user's choice */
 		return;
+	if (is_spoiled(j, why->cls)) {
+		plan_cold(j, why, d);
+		return;
+	}
 	find_fault(j, &fault);
 	target = recover_return(&j->r, fault.onset, fault.margin);
 	if (skip_text(&fault, target, skip, sizeof(skip)))

@@ -15,6 +15,7 @@
 #include "common/base/strutil.h"
 #include "common/base/text.h"
 #include "common/base/xalloc.h"
+#include "controller/park/park.h"
 #include "controller/record/event.h"
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
@@ -186,8 +187,8 @@ static void launch_state(struct core *c, struct cjob *j, struct cnode *n, const 
 	json_add_str(d, "node", n->name);
 	if (m->state == LAUNCH_FAILED) {
 		json_add_str(d, "class", state_name(STATE_CLASS, m->cls == RC_NONE ? RC_UNKNOWN : m->cls));
-		/* A damaged checkpoint does not blame the node. */
-		if ((is_infrastructure(m->cls) || m->cls == RC_NONE) && !not_restored(j, m))
+		/* Neither a damaged checkpoint nor a launch that waited blames the node. */
+		if ((is_infrastructure(m->cls) || m->cls == RC_NONE) && !not_restored(j, m) && !j->act->parked)
 			cJSON_AddTrueToObject(d, "culprit");
 	}
 	if (ended_by_node(m))
@@ -270,11 +271,12 @@ void on_launch_report(struct core *c, struct cnode *n, uint64_t id, const struct
 	struct cjob *j;
 
 	hold_ack(c, n->name, n->session, id);
-	if (m->state == LAUNCH_UNKNOWN || m->state > LAUNCH_CLEANED)
+	if (m->state == LAUNCH_UNKNOWN || m->state > LAUNCH_PARKED)
 		return;
 	j = report_current(c, n, m->job, m->attempt, m->epoch, &p);
 	if (!j) {
-		stale_report(c, n, m);
+		if (!park_report(c, n, m))
+			stale_report(c, n, m);
 		return;
 	}
 	rt = place_rt(j, p);
@@ -452,8 +454,10 @@ void on_proc_report(struct core *c, struct cnode *n, uint64_t id, const struct w
 
 	hold_ack(c, n->name, n->session, id);
 	j = report_current(c, n, m->job, m->attempt, m->epoch, &p);
-	if (!j)
+	if (!j) {
+		park_proc(c, n, m);
 		return;
+	}
 	if (m->kind == PROC_RANK)
 		rank_report(c, j, n, p, m);
 	else if (m->kind == PROC_ORTED)

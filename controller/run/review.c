@@ -15,6 +15,7 @@
 #include "common/base/strutil.h"
 #include "common/base/text.h"
 #include "common/base/xalloc.h"
+#include "controller/park/park.h"
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
 #include "controller/record/verdict.h"
@@ -35,7 +36,7 @@
 /* Returns 1 when the job may start on other nodes: no rank ran yet, and the job is not the cause. */
 static int is_replaceable(const struct cjob *j, enum reason_class cls)
 {
-	int culprit = 0;
+	int culprit = j->act->parked != 0;
 
 	for (uint32_t i = 0; i < j->r.att->n_places; i++)
 		culprit |= j->r.att->places[i].culprit || j->r.att->places[i].state == PLACE_LOST ||
@@ -59,6 +60,8 @@ int attempt_end_by(struct core *c, struct cjob *j, const struct verdict *v, cJSO
 	if (job_post(c, j, EV_ENDING, d) < 0)
 		return -1;
 	j->act->end_us = now_boot(c);
+	if (j->act->parked && !rec_launched(j->r.att))
+		park_spoiled(c, j);
 	for (uint32_t i = 0; i < j->r.att->n_places && FAULT("mistake.early_release"); i++)
 		alloc_release(c, j, j->r.att->places[i].node_id);
 	if (end_wants_kill(&j->r))
@@ -78,7 +81,7 @@ static void blame_node(struct core *c, struct cjob *j, uint32_t place, const cha
 {
 	cJSON *d = cJSON_CreateObject();
 
-	if (j->r.att->places[place].culprit) {
+	if (j->r.att->places[place].culprit || j->act->parked) {
 		cJSON_Delete(d);
 		return;
 	}

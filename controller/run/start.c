@@ -15,6 +15,8 @@
 #include "common/base/log.h"
 #include "common/base/text.h"
 #include "common/base/xalloc.h"
+#include "controller/park/park.h"
+#include "controller/park/ports.h"
 #include "controller/record/ckpt.h"
 #include "controller/record/inventory.h"
 #include "controller/record/rec.h"
@@ -32,31 +34,6 @@
 #include "controller/state/node_table.h"
 #include "controller/state/refs.h"
 #include "controller/state/turn.h"
-
-static uint32_t port_take(struct core *c, uint32_t lo, uint32_t hi)
-{
-	uint32_t n = hi >= lo ? hi - lo + 1 : 1;
-
-	/* Continue behind the last port: a port that was just used may linger. If all ports are in use, the ranks
-	 * report the error. */
-	for (uint32_t i = 0; i < n; i++) {
-		uint32_t p = lo + (c->ports.next++ % n);
-
-		if (p <= 65535 && !c->ports.used[p])
-			return p;
-	}
-	return lo;
-}
-
-void port_mark(struct core *c, uint32_t port, int delta)
-{
-	if (!port || port > 65535)
-		return;
-	if (delta > 0 && c->ports.used[port] < UINT16_MAX)
-		c->ports.used[port]++;
-	if (delta < 0 && c->ports.used[port])
-		c->ports.used[port]--;
-}
 
 static void random_text(struct core *c, char *out, size_t digits)
 {
@@ -107,15 +84,6 @@ static void nodes_text(struct core *c, const struct sched_decision *d, struct te
 		text_add(t, "%s %s", i ? "," : "", node_by_id(c, d->places[i].node)->name);
 	if (d->n > 8)
 		text_add(t, " and %u more", d->n - 8);
-}
-
-static uint32_t master_port(struct core *c, uint64_t node_id)
-{
-	const struct cnode *n = node_by_id(c, node_id);
-
-	if (n->inv.port_lo && n->inv.port_hi >= n->inv.port_lo)
-		return port_take(c, n->inv.port_lo, n->inv.port_hi);
-	return port_take(c, c->cfg.port_lo, c->cfg.port_hi);
 }
 
 static void cannot_start(struct core *c, struct cjob *j, const struct err *e)
@@ -230,6 +198,7 @@ void start_attempt(struct core *c, struct cjob *j, const struct sched_decision *
 	int rc;
 	TEXT(where);
 
+	pools_order(c, j, dec);
 	a = j->act = active_new(c, j, &e);
 	rc = !a || refs_resolve(c, a->spec, &a->inputs, &e) < 0 ? -1 : find_beginning(c, j, dec, &e);
 	if (rc) {
@@ -275,6 +244,7 @@ void start_attempt(struct core *c, struct cjob *j, const struct sched_decision *
 	}
 	pool_note_used(j);
 	pools_taken(c, j);
+	park_taken(c, j);
 	port_mark(c, j->r.att->master_port, 1);
 	token_job_make(c, j);
 	log_info("event=placed job=%" PRIu64 " attempt=%u nodes=%u main=%s", j->r.id, j->r.att->number,
@@ -314,21 +284,7 @@ static void copy_ids(struct wire_u32v *to, const struct wire_u32v *from)
 
 char *start_spec(const struct cjob *j)
 {
-	cJSON *json = spec_to_json(j->act->spec);
-	char *text;
-
-	/* The order names the folder, and agents of the version before do not know the key. */
-	cJSON_DeleteItemFromObjectCaseSensitive(json, "checkpoint");
-	/* Restarts, watches and pools are hearthd's part, and agents of the version before do not know these
-	 * keys. */
-	cJSON_DeleteItemFromObjectCaseSensitive(json, "retry");
-	cJSON_DeleteItemFromObjectCaseSensitive(json, "watch");
-	cJSON_DeleteItemFromObjectCaseSensitive(json, "warm_pool");
-	if (!j->act->spec->n_rules)
-		cJSON_DeleteItemFromObjectCaseSensitive(json, "rules");
-	text = json_text(json);
-	cJSON_Delete(json);
-	return text;
+	return agent_spec(j->act->spec);
 }
 
 /* Returns the part of the order that all nodes share; it is encoded once for each attempt. */
@@ -417,6 +373,7 @@ static void send_prepare(struct core *c, struct cjob *j, uint32_t place)
 	    .prepare_timeout_ms = c->cfg.prepare_timeout_s * 1000,
 	    .pool = place_rt(j, p)->warm,
 	    .pool_keep = act->spec->keep_alive_s > 0,
+	    .parked = act->parked,
 	};
 
 	if (!gang) { /* cannot happen: the limits of a specification are far lower */

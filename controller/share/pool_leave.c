@@ -107,6 +107,7 @@ void pool_note_used(const struct cjob *j)
 	cJSON *pool = j->r.att->pool ? cJSON_Parse(j->r.att->pool) : NULL;
 	const cJSON *other;
 
+	j->act->parked = (uint32_t)json_whole(pool, "parked", 0);
 	note_places(j, pool);
 	cJSON_ArrayForEach (other, cJSON_GetObjectItemCaseSensitive(pool, "others"))
 		note_places(j, other);

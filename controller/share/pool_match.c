@@ -11,6 +11,8 @@
 #include "common/base/json.h"
 #include "common/base/secret.h"
 #include "common/base/xalloc.h"
+#include "controller/state/launch_facts.h"
+#include "controller/state/node_table.h"
 #include "controller/state/refs.h"
 
 cJSON *pool_environment(const struct job_spec *s, const char *source, const struct strv *inputs)
@@ -129,6 +131,70 @@ const char *pool_key(const char *environment, char out[HASH_HEX_SIZE])
 		return NULL;
 	hash_hex(environment, strlen(environment), out);
 	return out;
+}
+
+/* ---- levels ----------------------------------------------------------------------------------------- */
+
+static int same_requirements(const struct pool_rec *p, const cJSON *wants)
+{
+	cJSON *has = p->environment ? cJSON_Parse(p->environment) : NULL;
+	int same = strcmp(json_str_or(has, "requirements", ""), json_str_or(wants, "requirements", "")) == 0;
+
+	cJSON_Delete(has);
+	return same;
+}
+
+void pool_fit(const struct core *c, const struct pool_rec *p, const cJSON *environment, const cJSON *launch,
+              int whole, struct pool_fit *out)
+{
+	cJSON *missed = pool_missed(p->environment, environment), *more = NULL;
+
+	*out = (struct pool_fit){.level = missed ? "node" : "environment", .missed = missed};
+	if (!c->cfg.warm_parked)
+		return;
+	/* The source may differ: a launch that waits has none. */
+	if (missed && !same_requirements(p, environment))
+		return;
+	more = launch_facts_missed(p->launch, launch);
+	if (!more && p->parked && whole) {
+		cJSON_Delete(missed);
+		*out = (struct pool_fit){.level = "launch", .parking = p->parked};
+	} else if (!missed) {
+		out->missed = more ? more : launch_missed("parked", NULL, NULL);
+		more = NULL;
+	}
+	cJSON_Delete(more);
+}
+
+static uint32_t order_of(const struct core *c, const cJSON *nodes, const struct sched_place *at)
+{
+	const struct cnode *n = node_by_id(c, at->node);
+	const cJSON *v;
+	uint32_t i = 0;
+
+	cJSON_ArrayForEach (v, nodes) {
+		if (n && cJSON_IsString(v) && strcmp(v->valuestring, n->name) == 0)
+			return i;
+		i++;
+	}
+	return UINT32_MAX;
+}
+
+void pool_order(const struct core *c, const struct pool_rec *p, struct sched_place *v, uint32_t n)
+{
+	cJSON *launch = p->parked && p->launch ? cJSON_Parse(p->launch) : NULL;
+	const cJSON *nodes = cJSON_GetObjectItemCaseSensitive(launch, "nodes");
+
+	for (uint32_t i = 1; nodes && (uint32_t)cJSON_GetArraySize(nodes) == n && i < n; i++)
+		for (uint32_t k = i;
+		     k && v[k].group == v[k - 1].group && order_of(c, nodes, &v[k]) < order_of(c, nodes, &v[k - 1]);
+		     k--) {
+			struct sched_place one = v[k];
+
+			v[k] = v[k - 1];
+			v[k - 1] = one;
+		}
+	cJSON_Delete(launch);
 }
 
 /* ---- users of pools --------------------------------------------------------------------------------- */

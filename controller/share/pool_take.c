@@ -19,6 +19,7 @@
 #include "controller/record/rec.h"
 #include "controller/state/core_state.h"
 #include "controller/state/jobs.h"
+#include "controller/state/launch_facts.h"
 #include "controller/state/node_table.h"
 #include "controller/state/turn.h"
 
@@ -141,23 +142,39 @@ static void add_others(const struct core *c, const struct cjob *j, uint64_t main
 	}
 }
 
+void pools_order(struct core *c, const struct cjob *j, const struct sched_decision *dec)
+{
+	const struct pool_rec *p;
+	int whole;
+
+	drain_lost(c);
+	p = choose_pool(c, j, &whole);
+	if (p && whole)
+		pool_order(c, p, dec->places, dec->n);
+}
+
 void pools_placed(struct core *c, struct cjob *j, const struct sched_decision *dec, cJSON *d)
 {
 	struct pool_rec *p, *used = j->pool ? cluster_pool(&c->records, j->pool) : NULL;
-	cJSON *wants, *missed, *o, *nodes;
+	cJSON *environment, *launch, *o, *nodes;
+	struct pool_fit fit;
 	int whole;
 
 	drain_lost(c);
 	p = choose_pool(c, j, &whole);
 	if (!p && (!used || pool_used_by(used) != j->r.id))
 		return;
-	wants = pool_environment(j->act->spec, j->r.bundle, &j->act->inputs);
-	missed = pool_missed(p ? p->environment : used->environment, wants);
-	cJSON_Delete(wants);
+	environment = pool_environment(j->act->spec, j->r.bundle, &j->act->inputs);
+	launch = launch_facts_of_places(c, j->act->spec, rec_account(&j->r), dec->places, dec->n);
+	pool_fit(c, p ? p : used, environment, launch, p && whole, &fit);
+	cJSON_Delete(environment);
+	cJSON_Delete(launch);
 	o = cJSON_AddObjectToObject(d, "pool");
 	json_add_u64(o, "id", p ? p->id : used->id);
-	json_add_str(o, "level", missed ? "node" : "environment");
-	cJSON_AddItemToObject(o, "missed", missed ? missed : cJSON_CreateNull());
+	json_add_str(o, "level", fit.level);
+	cJSON_AddItemToObject(o, "missed", fit.missed ? fit.missed : cJSON_CreateNull());
+	if (fit.parking)
+		json_add_u64(o, "parked", fit.parking);
 	nodes = cJSON_AddArrayToObject(o, "nodes");
 	if (p)
 		add_node_names(c, j, p->id, nodes);
@@ -166,22 +183,36 @@ void pools_placed(struct core *c, struct cjob *j, const struct sched_decision *d
 	add_others(c, j, p ? p->id : used->id, o, nodes);
 }
 
+/* What the attempt has noted of that pool, or how well a part of another one fits. */
+static void add_level(const struct cjob *j, const struct pool_rec *p, cJSON *d)
+{
+	cJSON *noted = j->r.att->pool ? cJSON_Parse(j->r.att->pool) : NULL, *wants, *missed;
+
+	if (json_whole(noted, "id", 0) == p->id) {
+		json_add_str(d, "level", json_str_or(noted, "level", "node"));
+		cJSON_Delete(noted);
+		return;
+	}
+	wants = pool_environment(j->act->spec, j->r.bundle, &j->act->inputs);
+	missed = pool_missed(p->environment, wants);
+	json_add_str(d, "level", missed ? "node" : "environment");
+	cJSON_Delete(noted);
+	cJSON_Delete(wants);
+	cJSON_Delete(missed);
+}
+
 static void post_taken(struct core *c, struct cjob *j, struct pool_rec *p, int whole)
 {
-	cJSON *d = cJSON_CreateObject(), *missed,
-	      *wants = pool_environment(j->act->spec, j->r.bundle, &j->act->inputs);
+	cJSON *d = cJSON_CreateObject();
 
-	missed = pool_missed(p->environment, wants);
 	json_add_u64(d, "pool", p->id);
 	json_add_u64(d, "job", j->r.id);
 	json_add_u64(d, "left_by", p->last_job);
 	if (whole)
 		json_add_str(d, "name", j->r.name);
-	json_add_str(d, "level", missed ? "node" : "environment");
+	add_level(j, p, d);
 	cJSON_AddBoolToObject(d, "whole", whole);
 	add_node_names(c, j, p->id, cJSON_AddArrayToObject(d, "nodes"));
-	cJSON_Delete(wants);
-	cJSON_Delete(missed);
 	if (cluster_post(c, EV_POOL_TAKEN, d) < 0)
 		return;
 	pool_bill(c, p);

@@ -27,6 +27,7 @@
 #include "controller/share/reserve.h"
 #include "controller/state/core_state.h"
 #include "controller/state/jobs.h"
+#include "controller/state/launch_facts.h"
 #include "controller/state/node_table.h"
 #include "controller/state/turn.h"
 
@@ -131,6 +132,21 @@ static void prune_ended(struct core *c, uint64_t now)
 			forget_ended(c, x);
 }
 
+/* ---- what changed ------------------------------------------------------------------------------------ */
+
+void pool_touch(struct core *c, uint64_t pool)
+{
+	struct pool_table *t = &c->pools;
+
+	if (t->n_touched && t->touched[t->n_touched - 1] == pool)
+		return;
+	if (t->n_touched == t->cap_touched) {
+		t->cap_touched = t->cap_touched ? 2 * t->cap_touched : 16;
+		t->touched = xreallocarray(t->touched, t->cap_touched, sizeof(*t->touched));
+	}
+	t->touched[t->n_touched++] = pool;
+}
+
 /* ---- what it costs ----------------------------------------------------------------------------------- */
 
 /* Lets budgets count what is idle now. */
@@ -142,6 +158,7 @@ void pool_bill(struct core *c, struct pool_rec *p)
 	uint64_t price = waits ? l->price_uusd : 0;
 
 	keep_lists(c, x);
+	pool_touch(c, p->id);
 	if (price == x->billed_uusd && (!price || strcmp(x->account, l->account) == 0))
 		return;
 	if (x->billed_uusd)
@@ -292,6 +309,14 @@ static void add_part(struct core *c, const struct cjob *j, const struct place_re
 	cJSON_AddItemToArray(cJSON_AddArrayToObject(d, "parts"), o);
 }
 
+/* What the next job is compared with. */
+static void add_left(struct core *c, const struct cjob *j, cJSON *d)
+{
+	cJSON_AddItemToObject(d, "environment", pool_environment(j->act->spec, j->r.bundle, &j->act->inputs));
+	if (c->cfg.warm_parked)
+		cJSON_AddItemToObject(d, "launch", launch_facts_of_attempt(c, j));
+}
+
 /* p: the pool that gets it, NULL a new one. */
 static cJSON *given_data(struct core *c, const struct cjob *j, const struct pool_rec *p, uint64_t pool,
                          uint64_t chain_us)
@@ -310,7 +335,7 @@ static cJSON *given_data(struct core *c, const struct cjob *j, const struct pool
 	json_add_u64(d, "keep_alive_s", pool_keep_alive(c, s));
 	json_add_u64(d, "expires_us", expires_at(c, chain_us, pool_keep_alive(c, s)));
 	if (!p || p->last_job != j->r.id)
-		cJSON_AddItemToObject(d, "environment", pool_environment(s, j->r.bundle, &j->act->inputs));
+		add_left(c, j, d);
 	return d;
 }
 

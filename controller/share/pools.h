@@ -51,6 +51,9 @@ void pools_after_event(struct core *c, struct cjob *j, enum event_type t, const 
 uint64_t pools_shown_since(const struct core *c); /* pools that ended later are listed */
 void pools_loaded(struct core *c);                /* nodes and jobs are loaded: feeds the library */
 
+/* controller/park looks at the pool at the end of the turn. */
+void pool_touch(struct core *c, uint64_t pool);
+
 /* ---- costs, in pools.c -------------------------------------------------------------------------------- */
 
 void pools_open(struct core *c);                    /* before the records are created */
@@ -76,6 +79,8 @@ void pool_note_used(const struct cjob *j);
 
 /* ---- decisions of the scheduler, in pool_take.c ------------------------------------------------------ */
 
+/* Puts the places of the decision into the order in which a pool has them. */
+void pools_order(struct core *c, const struct cjob *j, const struct sched_decision *dec);
 /* Adds the key "pool" to the event of the placement, if the decision took parts of pools. */
 void pools_placed(struct core *c, struct cjob *j, const struct sched_decision *dec, cJSON *d);
 /* Returns the nodes of that pool in "others" of an attempt's pool; adds an entry for a new one. */
@@ -95,5 +100,16 @@ cJSON *pool_wants(struct core *c, const struct job_spec *s, const char *source);
 cJSON *pool_missed(const char *had, const cJSON *wants);
 /* Returns a digest of the environment, for the library; NULL when it names no files. */
 const char *pool_key(const char *environment, char out[HASH_HEX_SIZE]);
+
+struct pool_fit {
+	const char *level;
+	cJSON *missed;    /* the first field that prevented the next level; NULL none. The caller's */
+	uint64_t parking; /* of level launch: that one becomes the job's launch; 0 none */
+};
+/* whole: the job would take all of the pool. */
+void pool_fit(const struct core *c, const struct pool_rec *p, const cJSON *environment, const cJSON *launch,
+              int whole, struct pool_fit *out);
+/* Puts the places into the order of what waits in the pool, within groups. */
+void pool_order(const struct core *c, const struct pool_rec *p, struct sched_place *v, uint32_t n);
 
 #endif

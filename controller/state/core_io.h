@@ -86,6 +86,7 @@ struct core_config {
 	uint32_t queue_limit;           /* unfinished jobs at most: 2,000,000 */
 	uint32_t warm_keep_alive_max_s; /* 21,600: of a warm pool */
 	uint32_t warm_chain_max_s;      /* 28 days: of a chain of pools */
+	uint8_t warm_parked;            /* pools hold launches ready */
 	uint8_t backfill;               /* enum core_backfill */
 	uint32_t starve_s;              /* a job that waits longer goes before fair share; 0: none */
 	uint32_t port_lo, port_hi;      /* master ports, when a node gives none */

@@ -127,7 +127,7 @@ struct lease_state {   /* cluster/lease.c */
 	uint64_t watch_us; /* boot: the next look whether this process runs in time; 0 not begun */
 };
 
-struct port_state { /* run/start.c */
+struct port_state { /* park/ports.c */
 	uint32_t next;
 	uint16_t used[65536]; /* as master port, by attempts that go on */
 };
@@ -151,6 +151,14 @@ struct pool_table {               /* share/pools.c */
 	size_t n_wanting;
 	int look;                /* at these: a pool has changed, or a job came */
 	struct pool_user *users; /* share/pool_match.c: by name */
+	uint64_t *touched;       /* pools that changed in this turn; park/park.c takes them */
+	size_t n_touched, cap_touched;
+};
+
+struct park_table {          /* park/park.c */
+	struct parking *all;     /* by pool and number */
+	struct pool_park *pools; /* of which one was made */
+	uint64_t at_us;          /* boot: the next review */
 };
 
 struct watch_state { /* watch/watch.c */
@@ -188,6 +196,7 @@ struct core {
 	struct budget_state budgets;
 	struct reserve_table reserves;
 	struct pool_table pools;
+	struct park_table parks;
 	struct health_state health;
 	struct array_state arrays;
 	struct port_state ports;

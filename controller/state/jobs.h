@@ -28,8 +28,9 @@ struct place_rt {     /* of one launch on one node, not stored */
 struct rsh { /* one hearth-rsh that waits for its orted */
 	char *id;
 	uint32_t place;
-	struct wire_strv argv;
-	uint8_t state; /* enum proc_state */
+	uint64_t node_id;      /* of that place */
+	struct wire_strv argv; /* empty once it runs */
+	uint8_t state;         /* enum proc_state */
 	uint32_t exit_code, signal;
 	struct rsh *next;
 };
@@ -59,6 +60,7 @@ struct active { /* of a job whose attempt has not ended, not stored */
 	struct job_spec *spec;
 	struct place_rt *rt;
 	struct rsh *rsh;
+	uint32_t parked;                 /* parking of its pool whose launch becomes its own; 0 none */
 	struct wire_shared *gang;        /* what all nodes get alike; NULL: not needed yet */
 	struct strv inputs;              /* digest or uri of each input, "" where the agent finds it */
 	struct beginning begin;          /* run/resolve.c */

@@ -71,6 +71,7 @@ struct cnode { /* begins with its record; core->records holds both */
 	struct cjob **collects; /* whose earlier attempt has a launch here that is being collected */
 	uint32_t n_collects, cap_collects;
 	uint32_t version;       /* of the protocol, as its agent offered it; 0 unknown */
+	char software[32];      /* of its agent; "" unknown */
 	uint32_t outdated_said; /* version of which the event was posted */
 	struct health health;
 	uint32_t sched_health; /* the level that the scheduler has */

@@ -170,7 +170,13 @@
 	C(U64, ended_us, SAME) /* 0: it lives */ \
 	C(TEXT, environment, SAME) /* JSON: {"requirements", "source", "inputs": [{name, digest}]} */ \
 	C(TEXT, parts, MADE) /* JSON: [{node, node_id, gpus, cpus, memory_bytes, disk_bytes, used_by}] */ \
-	C(TEXT, ended_parts, SAME) /* JSON: the newest [{node, cause, text, at_us}]; "" none */
+	C(TEXT, ended_parts, SAME) /* JSON: the newest [{node, cause, text, at_us}]; "" none */ \
+	C(TEXT, launch, SAME) /* JSON: how its last job was launched; "" unknown */ \
+	C(U64, parkings, SAME) /* number of its newest parking; 0 none */ \
+	C(U64, park_epoch, SAME) /* of that one */ \
+	C(U64, parked, SAME) /* the parking that waits for a job; 0 none */ \
+	C(U64, park_us, SAME) /* when that last changed */ \
+	C(TEXT, park_text, SAME) /* why nothing is parked; "" nothing went wrong */
 
 #define POOL_JOB_TABLE(F, C) \
 	F(U64, job, KEY) \

@@ -6,7 +6,7 @@
 why=$(cluster_can_as)
 [ -z "$why" ] || skip_all "$why"
 # shellcheck disable=SC2034 # read by cluster.sh
-CLUSTER_HEARTHD_ARGS=(--set lease=3s --set beat=250ms)
+CLUSTER_HEARTHD_ARGS=(--set lease=3s --set beat=250ms --set warm_parked=no)
 cluster_up 2 && cluster_hearth --slots 2 --fake-gpus 1 --min-uid 1 || bail "no cluster"
 
 spec() { # NAME SHELL-COMMAND KEEP-S

@@ -43,9 +43,12 @@ rc 0 "Warm 2 idle nodes, 2 GPUs in pools" "top counts idle warm nodes and GPUs" 
 is "$("$jobctl" top --json | jq -c '.nodes | [.warm_nodes, .warm_gpus, .gpus_used]')" "[2,2,0]" "top --json; a pool uses no GPU"
 
 # --- edit and run again -----------------------------------------------------------------------------------------
+ok "the pool is parked" wait_until 20 prints parked pool "$id" .parked.state
 run submit --again --dry-run
-like "$OUT" "it would start now on node-[12], node-[12] in warm pool $id \\(level environment\\)" "a dry run names the pool and the level"
+like "$OUT" "it would start now on node-[12], node-[12] in warm pool $id \\(level launch\\)" "a dry run names the pool and the level"
 echo two >src/word.txt
+# mpirun and its daemons read this variable when they start, so what is parked does not fit.
+jq '.environment.LD_LIBRARY_PATH = "/nowhere"' job.json >job2.json && mv job2.json job.json
 run submit --again --dry-run
 like "$OUT" "in warm pool $id \\(level node: source differs\\)" "a dry run names the first field that differs"
 is "$("$jobctl" submit --again --dry-run --json | jq -c '[.pool.id, .pool.level, .pool.missed.field, .again.pool]')" "[$id,\"node\",\"source\",$id]" "a dry run --json has pool, level and what missed"
@@ -58,8 +61,11 @@ is "$(field "$second" '.attempts[0].pool | [.id, .level, .missed.field] | @csv')
 rc 0 "warm: pool $id, level node; source differs \\(pool: [0-9a-f]{12}, job: [0-9a-f]{12}\\)" "show says what did not match" show "$second"
 rc 0 "^warm pool +job $second took pool $id after " "show of the first job says who took its pool" show "$first"
 ok "the job gives the pool back" wait_until 20 prints available pool "$id" .state
+ok "the pool is parked again" wait_until 20 prints parked pool "$id" .parked.state
+echo three >src/word.txt
 run submit --again --wait
-is "$(field "$OUT" '.attempts[0].pool | [.id, .level, .missed] | @csv')" "$id,\"environment\"," "the same source again: level environment"
+is "$(field "$OUT" '.attempts[0].pool | [.id, .level, .missed] | @csv')" "$id,\"launch\"," "another source: level launch"
+is "$("$jobctl" logs "$OUT" | sort -u)" three "with the edited file"
 rc 0 "^warm pool +pool $id waits" "the third job gave the pool back" show last
 
 # --- a job that runs and one that waits -------------------------------------------------------------------------

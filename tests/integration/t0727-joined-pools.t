@@ -21,7 +21,7 @@ a=$("$jobctl" submit job.json) b=$("$jobctl" submit job.json --name two)
 ok "two jobs leave a pool each" wait_until 20 prints available state one
 ok "on two nodes" wait_until 20 prints available state two
 run submit job.json --set resources.instances=3 --dry-run
-like "$OUT" "in warm pool [0-9]+ \\(level environment\\) on node-[123], warm pool [0-9]+ on node-[123]; 1 node is cold" "a dry run names the nodes of both pools and counts the cold ones"
+like "$OUT" "in warm pool [0-9]+ \\(level environment(: nodes differs)?\\) on node-[123], warm pool [0-9]+ on node-[123]; 1 node is cold" "a dry run names the nodes of both pools and counts the cold ones"
 is "$("$jobctl" submit job.json --set resources.instances=3 --dry-run --json | jq -c '.pool | [(.nodes | length), (.others | length)]')" "[2,1]" "its JSON has all warm nodes"
 run submit job.json --set resources.instances=3 --name big --wait
 big=$OUT

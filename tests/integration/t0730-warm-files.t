@@ -7,6 +7,8 @@ why=$(cluster_can_as)
 [ -z "$why" ] || skip_all "$why"
 # shellcheck disable=SC2034 # read by cluster.sh
 CLUSTER_RUN_AS=daemon
+# shellcheck disable=SC2034 # read by cluster.sh
+CLUSTER_HEARTHD_ARGS=(--set warm_parked=no) # folders of launches have the names of jobs
 cluster_up 1 && cluster_hearth --slots 2 --min-uid 1 || bail "no cluster"
 src=$CLUSTER/src data=$CLUSTER/host1/data
 mkdir -m 0755 "$src" "$src/sub"

@@ -179,6 +179,7 @@ static void make_core(struct world *w)
 	                          .url = "http://127.0.0.1:1",
 	                          .owner_of_admin = "ada",
 	                          .lease_ms = w->lease_ms,
+	                          .warm_parked = (uint8_t)w->warm_parked,
 	                          .prepare_timeout_s = 60};
 	struct core_io io = {.clock = &w->clock,
 	                     .random = io_random,

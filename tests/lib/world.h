@@ -45,6 +45,7 @@ struct world {
 	double price;                 /* of these, USD an hour */
 	const char *const *labels;    /* of nodes that come; NULL-terminated */
 	uint32_t lease_ms;            /* of hearthd */
+	int warm_parked;              /* of hearthd that is started from now on: pools hold launches ready */
 	const char *boot_id;          /* of agents that connect; NULL "b" */
 	uint64_t instance;            /* of agents that connect; 0: 1 */
 	uint8_t over;                 /* enum launch_over, in reports of ENDED and FAILED launches */

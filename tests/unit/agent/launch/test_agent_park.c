@@ -71,31 +71,6 @@ static void test_no_go(struct park_pool *p, uint64_t job)
 	is_int(park_processes(p, 0) + park_processes(p, 1), 0, "no process is left");
 }
 
-/* The sentence is that of a cold start, although another program executes the command. */
-static void test_not_started(uint64_t pool, uint64_t job)
-{
-	static const char spec[] = "{\"name\":\"t\",\"command\":[\"no-such-program\"],\"launcher\":\"direct\","
-	                           "\"resources\":{\"instances\":1,\"ranks_per_instance\":1}}";
-	struct ctl_agent *one[] = {a, NULL};
-	struct park_pool p = {c, one, "direct", 1, pool, 1, spec};
-
-	park_all(&p);
-	park_take(&p, job, "");
-	ok(park_wait(a, job, LAUNCH_READY), "a job takes it over: ready");
-	park_go(&p, job);
-	ok(park_wait(a, job, LAUNCH_ENDED), "its program is not there");
-	for (int i = 0; i < CTL_PROCS; i++) {
-		const struct wm_proc_report *r = a->procs[i].r;
-
-		if (r && r->job == job && r->kind == PROC_RANK) {
-			is_int(r->state, PS_FAILED, "the rank was not started");
-			like(r->text, "command not found: no-such-program (searched PATH=", "the reason says so");
-		}
-	}
-	park_clean(&p, job, 1);
-	is_int(park_processes(&p, 0), 0, "no process is left");
-}
-
 static char *with_env(const char *format, const char *env)
 {
 	const char *at = strstr(format, "%s");
@@ -158,7 +133,6 @@ int main(void)
 	test_main_path(&(struct park_pool){c, two, "mpirun", 1, 64, 1, NULL}, 65);
 	test_late_go(&(struct park_pool){c, two, "mpirun", 1, 66, 1, NULL}, 67);
 	test_no_go(&(struct park_pool){c, two, "mpirun", 1, 68, 1, NULL}, 69);
-	test_not_started(76, 77);
 	test_preload("direct", 70, 71, "", "True 0 ['x'] cwd\n");
 	test_preload("mpirun", 72, 73, "", "True 0 ['x'] cwd\n");
 	test_preload("mpirun", 74, 75, ",\"environment\":{\"PYTHONHASHSEED\":\"1\"}", "False 0 ['x'] cwd\n");

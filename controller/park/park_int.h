@@ -1,0 +1,55 @@
+/*
+ * park_int: what the files of this room share.
+ */
+#ifndef HEARTH_CONTROLLER_PARK_PARK_INT_H
+#define HEARTH_CONTROLLER_PARK_PARK_INT_H
+
+#include "common/base/hashtable.h"
+#include "controller/park/orteds.h"
+#include "controller/park/park.h"
+
+struct park_node {             /* of a parking, in the order of node ranks */
+	uint64_t node_id, session; /* for which `sent` counts */
+	uint8_t state;             /* enum launch_state, as last reported */
+	uint8_t sent;              /* SENT_... */
+	uint8_t reported;          /* in this session */
+	uint8_t gone;              /* nothing of it is there */
+};
+
+enum park_state { PARK_PREPARING, PARK_STARTING, PARK_PARKED, PARK_ENDING };
+
+struct parking {
+	struct {
+		uint64_t pool, number;
+	} key;
+	uint64_t epoch, due_us; /* boot: it is given up then; UINT64_MAX never */
+	enum park_state state;
+	uint32_t n, port;
+	struct park_node *nodes;
+	struct park_order *order; /* of a PREPARING one */
+	struct rsh *rsh;
+	UT_hash_handle hh;
+};
+
+struct pool_park { /* what is tried for a pool */
+	uint64_t pool, of_job, again_us;
+	uint32_t tries;
+	UT_hash_handle hh;
+};
+
+struct parking *parking_find(const struct core *c, uint64_t pool, uint64_t number);
+struct park_node *parking_node(const struct parking *k, uint64_t node_id); /* NULL none */
+struct orted_launch parking_orteds(struct parking *k);
+/* It goes on by what its nodes have reported. */
+void parking_step(struct core *c, struct parking *k, const char *text);
+/* It failed: it is ended, and tried again later. */
+void parking_failed(struct core *c, struct parking *k, const char *text);
+void parking_end(struct core *c, struct parking *k); /* kills what is there; it stays until that is gone */
+void parking_free(struct core *c, struct parking *k);
+void parking_settle(struct core *c, struct parking *k); /* frees an ending one of which nothing is left */
+
+struct park_order *park_order_make(struct core *c, const struct pool_rec *p, struct parking *k);
+void park_order_free(struct park_order *o);
+void park_send(struct core *c, struct parking *k); /* orders that are due and were not sent in this session */
+
+#endif

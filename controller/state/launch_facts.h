@@ -1,0 +1,23 @@
+/*
+ * launch_facts: how a job is launched: what a launch that waits in a warm pool and a job must have in common
+ * (docs/spec/15-pools.md). A record of it is a JSON object, whose keys are the fields that may differ.
+ */
+#ifndef HEARTH_CONTROLLER_STATE_LAUNCH_FACTS_H
+#define HEARTH_CONTROLLER_STATE_LAUNCH_FACTS_H
+
+#include <cjson/cJSON.h>
+
+#include "common/spec/spec.h"
+#include "controller/state/core_state.h"
+#include "controller/state/jobs.h"
+#include "scheduler/sched.h"
+
+cJSON *launch_facts_of_attempt(const struct core *c, const struct cjob *j); /* the newest one */
+cJSON *launch_facts_of_places(const struct core *c, const struct job_spec *s, const char *account,
+                              const struct sched_place *places, uint32_t n);
+/* Compares a record (NULL: unknown) with what a job wants. NULL: equal; else {"level", "field", "had",
+ * "wants"} of the first difference. */
+cJSON *launch_facts_missed(const char *had, const cJSON *wants);
+cJSON *launch_missed(const char *field, const cJSON *had, const cJSON *wants);
+
+#endif

@@ -1,0 +1,8 @@
+-- 0031: what a pool holds ready: its parkings, and how its last job was launched.
+
+ALTER TABLE pool ADD COLUMN launch TEXT NOT NULL DEFAULT ''; -- JSON
+ALTER TABLE pool ADD COLUMN parkings INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE pool ADD COLUMN park_epoch INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE pool ADD COLUMN parked INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE pool ADD COLUMN park_us INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE pool ADD COLUMN park_text TEXT NOT NULL DEFAULT '';

@@ -1,0 +1,446 @@
+/* Launches that wait in warm pools: a job leaves a pool, its nodes park, the next job takes that over; and
+ * what ends such a launch. */
+#include "tests/unit/controller/share/pool_kit.h"
+
+static struct world *make(uint64_t seed)
+{
+	struct world *w = world_create(seed);
+
+	w->warm_parked = 1;
+	world_restart(w);
+	return w;
+}
+
+/* All nodes of the pool report that state of its parking. */
+static void park_is(struct world *w, uint64_t pool_id, uint32_t number, uint8_t state, const char *text)
+{
+	world_launch(w, "a", pool_id, number, state, state == LAUNCH_FAILED ? RC_LAUNCH : 0, text);
+	if (node_find(w->core, "b"))
+		world_launch(w, "b", pool_id, number, state, state == LAUNCH_FAILED ? RC_LAUNCH : 0, text);
+}
+
+static void park(struct world *w, uint64_t pool_id, uint32_t number)
+{
+	park_is(w, pool_id, number, LAUNCH_READY, NULL);
+	park_is(w, pool_id, number, LAUNCH_PARKED, NULL);
+}
+
+static const struct pool_rec *rec(struct world *w, uint64_t id)
+{
+	return cluster_pool(&w->core->records, id);
+}
+
+static const char *park_state(struct world *w)
+{
+	return text(cJSON_GetObjectItemCaseSensitive(pool(w, "available", 0), "parked"), "state");
+}
+
+/* Member of the last PREPARE to the node: the kind of order and whose it is; static. */
+static const char *prepared(struct world *w, const char *node)
+{
+	static char out[80];
+	struct sent *s, *last = NULL;
+
+	while ((s = world_sent(w, node, WM_PREPARE))) {
+		if (last)
+			sent_free(last);
+		last = s;
+	}
+	out[0] = '\0';
+	if (last) {
+		const struct wm_prepare *m = last->msg;
+
+		snprintf(out, sizeof out, "%s %u",
+		         m->park     ? "park"
+		         : m->parked ? "take"
+		                     : "cold",
+		         m->park ? m->attempt : m->parked);
+		sent_free(last);
+	}
+	return out;
+}
+
+/* A job of both nodes runs to its end and leaves a pool. */
+static uint64_t leave(struct world *w, unsigned nodes, const char *more)
+{
+	uint64_t a = submit_wide(w, nodes, 600, more);
+
+	if (nodes == 1)
+		run_on(w, placed_on(w, a), a);
+	else
+		run_wide(w, a);
+	return number(pool(w, "available", 0), "id");
+}
+
+static void up(struct world *w, unsigned nodes)
+{
+	world_agent_up(w, "a", 1, 4);
+	if (nodes > 1)
+		world_agent_up(w, "b", 1, 4);
+}
+
+static const char *missed(struct world *w, uint64_t id)
+{
+	static char out[80];
+	cJSON *list = store_attempts_json(w->reader, id, NULL);
+	const cJSON *m = cJSON_GetObjectItemCaseSensitive(
+	    cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(list, 0), "pool"), "missed");
+
+	snprintf(out, sizeof out, "%s", cJSON_IsObject(m) ? text(m, "field") : "");
+	cJSON_Delete(list);
+	return out;
+}
+
+static void test_take(void)
+{
+	struct world *w = make(201);
+	uint64_t id, b;
+
+	up(w, 2);
+	world_forget(w);
+	id = leave(w, 2, "");
+	is_str(prepared(w, "a"), "park 1", "the pool is parked on its first node");
+	is_str(prepared(w, "b"), "park 1", "and on its second one");
+	is_str(park_state(w), "preparing", "which GET /pools says");
+	park_is(w, id, 1, LAUNCH_READY, NULL);
+	ok(world_count(w, "a", WM_LAUNCH_GO) && world_count(w, "b", WM_LAUNCH_GO), "when all are ready it goes");
+	park_is(w, id, 1, LAUNCH_PARKED, NULL);
+	is_str(park_state(w), "parked", "it is parked");
+	world_forget(w);
+	b = submit_wide(w, 2, 600, ", \"hyperparameters\": {\"x\": 1}");
+	is_str(of_attempt(w, b, "level"), "launch", "the next job takes it over");
+	is_str(missed(w, b), "", "nothing is missed");
+	is_str(prepared(w, "a"), "take 1", "PREPARE names the parking");
+	is_str(prepared(w, "b"), "take 1", "on both nodes");
+	is_int((int)world_count(w, "a", WM_KILL), 0, "nothing is killed");
+	run_wide(w, b);
+	is_str(world_status(w, b), "completed", "the job completes");
+	is_str(prepared(w, "a"), "park 2", "afterwards the pool is parked again");
+	park(w, id, 2);
+	is_int((int)rec(w, id)->parked, 2, "under the next number");
+	world_end_well(w);
+}
+
+static void test_off(void)
+{
+	struct world *w = world_create(202);
+
+	up(w, 1);
+	world_forget(w);
+	leave(w, 1, "");
+	is_int((int)world_count(w, "a", WM_PREPARE), 1, "without the setting nothing is parked");
+	world_end_well(w);
+}
+
+static void test_not_yet(void)
+{
+	struct world *w = make(203);
+	uint64_t b, id;
+
+	up(w, 1);
+	id = leave(w, 1, "");
+	world_forget(w);
+	b = submit(w, 600);
+	is_str(of_attempt(w, b, "level"), "environment", "a job that comes too early starts without it");
+	is_str(missed(w, b), "parked", "and says that nothing was parked");
+	is_int((int)world_count(w, "a", WM_KILL), 1, "what was being parked is killed");
+	is_str(prepared(w, "a"), "cold 0", "the job does not wait for that");
+	ok(!node_find(w->core, "a")->stale, "nor does its node");
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	run_on(w, "a", b);
+	is_str(prepared(w, "a"), "park 2", "the next parking has another number");
+	world_end_well(w);
+}
+
+static void test_ends(void)
+{
+	struct world *w = make(204);
+	uint64_t id;
+	char ref[24];
+
+	up(w, 1);
+	id = leave(w, 1, "");
+	park(w, id, 1);
+	world_forget(w);
+	snprintf(ref, sizeof ref, "%llu", (unsigned long long)id);
+	is_int(world_request(w, REQ_POOL_DROP, 0, ref, "{}"), 200, "the pool is dropped");
+	is_int((int)world_count(w, "a", WM_KILL), 1, "what is parked is killed");
+	world_launch(w, "a", id, 1, LAUNCH_ENDED, 0, NULL);
+	ok(world_count(w, "a", WM_COLLECT) > 0, "and removed");
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	ok(w->core->parks.all == NULL, "then hearthd knows nothing of it");
+	world_end_well(w);
+}
+
+static void test_expires(void)
+{
+	struct world *w = make(205);
+	uint64_t id;
+
+	up(w, 1);
+	id = leave(w, 1, "");
+	park(w, id, 1);
+	world_forget(w);
+	pass(w, 601);
+	is_str(text(pool(w, "terminated", 0), "cause"), "expired", "the pool expires");
+	is_int((int)world_count(w, "a", WM_KILL), 1, "what is parked is killed");
+	world_end_well(w);
+}
+
+static void test_gives_way_parked(void)
+{
+	struct world *w = make(206);
+	uint64_t id, b;
+
+	up(w, 1);
+	id = leave(w, 1, "");
+	park(w, id, 1);
+	world_forget(w);
+	b = submit_as(w, "another", SHORT);
+	is_str(placed_on(w, b), "a", "another owner's job gets the node");
+	is_int((int)world_count(w, "a", WM_KILL), 1, "what is parked is killed");
+	is_str(prepared(w, "a"), "cold 0", "the job starts cold at once");
+	world_end_well(w);
+}
+
+/* A launch that waits fails: it is tried three times. */
+static void test_tries(void)
+{
+	struct world *w = make(207);
+	uint64_t id;
+
+	up(w, 1);
+	world_forget(w);
+	id = leave(w, 1, "");
+	for (uint32_t n = 1; n <= 3; n++) {
+		is_str(prepared(w, "a"), n == 1 ? "park 1" : n == 2 ? "park 2" : "park 3", "try");
+		park_is(w, id, n, LAUNCH_FAILED, "mpirun is missing");
+		world_launch(w, "a", id, n, LAUNCH_CLEANED, 0, NULL);
+		is_str(park_state(w), "failed", "fails");
+		pass(w, 61);
+	}
+	is_str(prepared(w, "a"), "", "then the pool stays as it is");
+	ok(strstr(text(cJSON_GetObjectItemCaseSensitive(pool(w, "available", 0), "parked"), "text"),
+	          "node a: mpirun is missing") != NULL,
+	   "and says why");
+	world_end_well(w);
+}
+
+/* A take-over fails on one node: the job starts again cold, and that is not counted. */
+static void test_spoiled(void)
+{
+	struct world *w = make(208);
+	const struct cjob *j;
+	uint64_t id, b;
+
+	up(w, 2);
+	id = leave(w, 2, "");
+	park(w, id, 1);
+	b = submit_wide(w, 2, 600, "");
+	is_str(of_attempt(w, b, "level"), "launch", "a job takes a parked launch");
+	world_forget(w);
+	world_launch(w, "a", b, 1, LAUNCH_READY, 0, NULL);
+	world_launch(w, "b", b, 1, LAUNCH_FAILED, RC_AGENT, "mpirun is not running");
+	ok(world_count(w, "b", WM_COLLECT) > 0, "what waited there is removed");
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	world_launch(w, "b", id, 1, LAUNCH_CLEANED, 0, NULL);
+	world_launch(w, "a", b, 1, LAUNCH_ENDED, 0, NULL);
+	w->over = OVER_STOPPED;
+	world_launch(w, "a", b, 1, LAUNCH_CLEANED, 0, NULL);
+	world_launch(w, "b", b, 1, LAUNCH_CLEANED, 0, NULL);
+	j = job_find(w->core, b);
+	ok(j && j->r.attempts == 2, "the job has a second attempt at once");
+	ok(j && j->r.plan_capacity == 0 && j->r.plan_attempts == 0, "which is not counted as a restart");
+	ok(j && j->r.att && strstr(j->r.att->cause, "without the parked launch"), "and says why");
+	is_str(prepared(w, "a"), "cold 0", "it is cold");
+	is_int((int)node_find(w->core, "b")->sched_health, 0, "no node is to blame");
+	is_str(placed_on(w, b), "a", "on the same nodes");
+	world_end_well(w);
+}
+
+static void reconnect(struct world *w, const char *node, uint64_t id, uint32_t number, uint8_t state)
+{
+	struct wm_sync_begin sync = {.instance = 1, .launches = 1};
+	uint64_t s = world_agent_connect(w, node);
+
+	world_agent_inventory(w, node, s, 1, 4);
+	world_msg(w, node, s, WM_SYNC_BEGIN, &sync);
+	if (number)
+		world_launch(w, node, id, number, state, 0, NULL);
+	world_msg(w, node, s, WM_SYNC_END, &(struct wm_sync_end){.instance = 1});
+	world_turn(w);
+}
+
+static void test_restart_parked(void)
+{
+	struct world *w = make(209);
+	uint64_t id, b;
+
+	up(w, 1);
+	id = leave(w, 1, "");
+	park(w, id, 1);
+	world_restart(w);
+	world_forget(w);
+	reconnect(w, "a", id, 1, LAUNCH_PARKED);
+	is_int((int)world_count(w, "a", WM_KILL), 0, "a restart of hearthd leaves what is parked");
+	b = submit(w, 600);
+	is_str(of_attempt(w, b, "level"), "launch", "and the next job takes it");
+	world_restart(w);
+	world_forget(w);
+	reconnect(w, "a", id, 1, LAUNCH_PARKED);
+	is_int((int)world_count(w, "a", WM_KILL), 0, "a restart before the order arrives kills nothing");
+	is_str(prepared(w, "a"), "take 1", "the order is repeated");
+	run_on(w, "a", b);
+	is_str(world_status(w, b), "completed", "the job completes");
+	world_end_well(w);
+}
+
+static void test_restart_preparing(void)
+{
+	struct world *w = make(210);
+	uint64_t id;
+
+	up(w, 1);
+	id = leave(w, 1, "");
+	world_restart(w);
+	world_forget(w);
+	reconnect(w, "a", id, 1, LAUNCH_READY);
+	ok(world_count(w, "a", WM_KILL) > 0, "what was not parked at a restart is killed");
+	world_launch(w, "a", id, 1, LAUNCH_ENDED, 0, NULL);
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	pass(w, 2);
+	is_str(prepared(w, "a"), "park 2", "the next parking has another number");
+	world_end_well(w);
+}
+
+static void test_vanishes(void)
+{
+	struct world *w = make(211);
+	uint64_t id;
+
+	up(w, 1);
+	id = leave(w, 1, "");
+	park(w, id, 1);
+	world_forget(w);
+	reconnect(w, "a", id, 0, 0);
+	is_int((int)rec(w, id)->parked, 0, "an agent that knows nothing of it has nothing parked");
+	pass(w, 2);
+	is_str(prepared(w, "a"), "park 2", "the pool is parked again");
+	world_end_well(w);
+}
+
+/* The orteds of a launch that waits are the job's afterwards. */
+static void test_orteds(void)
+{
+	static char orted[] = "orted", rsh_id[] = "r1", host[] = "algo-2", none[] = "";
+	char *argv[] = {orted};
+	struct world *w = make(212);
+	uint64_t id, b;
+	struct sent *s;
+
+	up(w, 2);
+	id = leave(w, 2, ", \"tags\": {}");
+	park_is(w, id, 1, LAUNCH_READY, NULL);
+	world_forget(w);
+	world_msg(w, "a", 0, WM_RSH_REQUEST,
+	          &(struct wm_rsh_request){
+	              .job = id, .attempt = 1, .epoch = 1, .rsh_id = rsh_id, .host = host, .argv = {argv, 1}});
+	world_turn(w);
+	is_int((int)world_count(w, "b", WM_ORTED_START), 1, "an orted of a parking is ordered");
+	world_proc(w, "b", id, 1, PROC_ORTED, PS_RUNNING, 0, none);
+	is_int((int)world_count(w, "a", WM_RSH_STATE), 1, "mpirun's node hears that it runs");
+	park_is(w, id, 1, LAUNCH_PARKED, NULL);
+	b = submit_wide(w, 2, 600, "");
+	is_str(of_attempt(w, b, "level"), "launch", "a job takes the launch");
+	world_launch(w, "a", b, 1, LAUNCH_READY, 0, NULL);
+	world_launch(w, "b", b, 1, LAUNCH_READY, 0, NULL);
+	world_forget(w);
+	world_proc(w, "b", b, 1, PROC_ORTED, PS_EXITED, 0, none);
+	s = world_sent(w, "a", WM_RSH_STATE);
+	ok(s && ((struct wm_rsh_state *)s->msg)->job == b && ((struct wm_rsh_state *)s->msg)->state == PS_EXITED,
+	   "the end of the orted reaches mpirun's node as the job's");
+	if (s)
+		sent_free(s);
+	world_destroy(w);
+}
+
+#define TABLE_RESOURCES                                                                                      \
+	"{\"gpus_per_instance\": 2, \"memory\": \"2GiB\", \"ranks_per_instance\": 2, \"cpus_per_rank\": 2}"
+
+/* Each field alone prevents the launch. */
+static void test_table(void)
+{
+	static const struct {
+		const char *more, *field;
+	} rows[] = {
+	    {", \"name\": \"other\"", ""},
+	    {", \"hyperparameters\": {\"lr\": 2}", ""},
+	    {", \"environment\": {\"X\": \"1\"}", ""},
+	    {", \"environment\": {\"LD_LIBRARY_PATH\": \"/x\"}", "environment.LD_LIBRARY_PATH"},
+	    {", \"environment\": {\"OPAL_PREFIX\": \"/x\"}", "environment.OPAL_PREFIX"},
+	    {", \"launcher\": \"mpirun\"", "launcher"},
+	    {", \"resources\": {\"gpus_per_instance\": 2, \"memory\": \"1GiB\", \"ranks_per_instance\": 2, "
+	     "\"cpus_per_rank\": 2}",
+	     "memory"},
+	    {", \"resources\": {\"gpus_per_instance\": 2, \"memory\": \"2GiB\", \"ranks_per_instance\": 1, "
+	     "\"cpus_per_rank\": 4}",
+	     "ranks_per_node"},
+	    {", \"resources\": {\"gpus_per_instance\": 2, \"memory\": \"2GiB\", \"ranks_per_instance\": 2}",
+	     "cpus"},
+	    {", \"resources\": {\"gpus_per_instance\": 1, \"memory\": \"2GiB\", \"ranks_per_instance\": 2, "
+	     "\"cpus_per_rank\": 2}",
+	     "gpus"},
+	    {", \"inputs\": {\"d\": {\"uri\": \"file:///tmp\", \"mode\": \"link\"}}", "inputs.d"},
+	};
+
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		struct world *w = make(220 + i);
+		uint64_t id, b;
+
+		world_agent_up(w, "a", 2, 4);
+		id = submit_as(w, "ada",
+		               "{\"name\": \"p\", \"command\": [\"/bin/x\"], \"launcher\": \"direct\", "
+		               "\"resources\": " TABLE_RESOURCES ", \"warm_pool\": {\"keep_alive_s\": 600}}");
+		begin(w, "a", id, 0);
+		world_rank(w, "a", id, 1, 1, PS_RUNNING, 0, 0, NULL);
+		world_rank(w, "a", id, 1, 1, PS_EXITED, 0, 0, NULL);
+		end_with(w, "a", id, 0, 0);
+		clean(w, "a", id);
+		id = number(pool(w, "available", 0), "id");
+		park(w, id, 1);
+		{
+			char spec[600];
+			const char *m = rows[i].more;
+
+			snprintf(spec, sizeof spec, "{\"command\": [\"/bin/y\"]%s%s%s}", m,
+			         strstr(m, "launcher") ? "" : ", \"launcher\": \"direct\"",
+			         strstr(m, "resources") ? "" : ", \"resources\": " TABLE_RESOURCES);
+			b = submit_as(w, "ada", spec);
+		}
+		if (!*rows[i].field)
+			is_str(of_attempt(w, b, "level"), "launch", rows[i].more);
+		else
+			ok(strcmp(of_attempt(w, b, "level"), "launch") != 0 &&
+			       (strcmp(missed(w, b), rows[i].field) == 0 || strncmp(rows[i].field, "inputs", 6) == 0),
+			   "%s: missed %s", rows[i].more, missed(w, b));
+		world_end_well(w);
+	}
+}
+
+int main(void)
+{
+	test_take();
+	test_off();
+	test_not_yet();
+	test_ends();
+	test_expires();
+	test_gives_way_parked();
+	test_tries();
+	test_spoiled();
+	test_restart_parked();
+	test_restart_preparing();
+	test_vanishes();
+	test_orteds();
+	test_table();
+	return tap_done();
+}
