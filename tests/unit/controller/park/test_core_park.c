@@ -412,7 +412,8 @@ static void test_table(void)
 			char spec[600];
 			const char *m = rows[i].more;
 
-			snprintf(spec, sizeof spec, "{\"command\": [\"/bin/y\"]%s%s%s}", m,
+			snprintf(spec, sizeof spec,
+			         "{\"command\": [\"/bin/y\"], \"warm_pool\": {\"keep_alive_s\": 60}%s%s%s}", m,
 			         strstr(m, "launcher") ? "" : ", \"launcher\": \"direct\"",
 			         strstr(m, "resources") ? "" : ", \"resources\": " TABLE_RESOURCES);
 			b = submit_as(w, "ada", spec);
