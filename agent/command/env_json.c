@@ -303,7 +303,7 @@ const char *env_entry_point(const struct strv *command)
 static int write_take(const char *dir, const char *name, char *text, struct err *e)
 {
 	cleanup_free char *path = xasprintf("%s/%s", dir, name);
-	int rc = fs_replace(path, text, strlen(text), 0644, e);
+	int rc = fs_replace_changed(path, text, strlen(text), 0644, e);
 
 	free(text);
 	return rc;

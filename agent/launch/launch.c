@@ -278,20 +278,30 @@ static struct tail *node_tail(struct launch *l, const char *stream, const char *
 }
 
 /* A launch without these logs runs all the same; the agent's own log has the reason. */
+void launch_make_logs(struct launch *l)
+{
+	cleanup_free char *setup = xasprintf("%s/logs/setup", l->paths.work);
+	cleanup_free char *system = xasprintf("%s/logs/system", l->paths.work);
+	struct err e = {0};
+
+	if (!l->setup)
+		l->setup = nodelog_open(setup, l->host->env->clock, &e);
+	if (!l->system)
+		l->system = nodelog_open(system, l->host->env->clock, &e);
+	if (!l->setup || !l->system)
+		log_error("event=no_node_log job=%" PRIu64 " attempt=%u reason=\"%s\"", l->job, l->attempt, e.text);
+}
+
 void launch_open_logs(struct launch *l)
 {
 	cleanup_free char *setup_dir = xasprintf("%s/logs/setup", l->paths.work);
 	cleanup_free char *system_dir = xasprintf("%s/logs/system", l->paths.work);
 	cleanup_free char *setup = xasprintf("setup-%s", plan_node_name(l->plan));
 	cleanup_free char *system = xasprintf("system-%s", plan_node_name(l->plan));
-	struct err e = {0};
 
-	l->setup = nodelog_open(setup_dir, l->host->env->clock, &e);
-	l->system = nodelog_open(system_dir, l->host->env->clock, &e);
-	if (!l->setup || !l->system)
-		log_error("event=no_node_log job=%" PRIu64 " attempt=%u reason=\"%s\"", l->job, l->attempt, e.text);
-	if (l->setup)
+	launch_make_logs(l);
+	if (l->setup && !l->setup_tail)
 		l->setup_tail = node_tail(l, setup, setup_dir);
-	if (l->system)
+	if (l->system && !l->system_tail)
 		l->system_tail = node_tail(l, system, system_dir);
 }

@@ -135,7 +135,8 @@ void launch_run_info(struct launch *l, const char *kind, const char *text);
 void launch_failure(const char *stream, uint32_t rank, const struct cause *c, void *arg);
 void launch_warn(const char *key, const char *text, void *arg);
 int launch_is_over(const struct launch *l); /* no process is left: ENDED, FAILED, CLEANED */
-void launch_open_logs(struct launch *l);    /* node logs and their tails */
+void launch_make_logs(struct launch *l);    /* the streams of the agent's own lines */
+void launch_open_logs(struct launch *l);    /* and their tails */
 
 /* ---- persistence (launch_life.c) -------------------------------------------------------------------- */
 int launch_save(struct launch *l, struct err *why); /* why: NULL allowed; a failure is logged */

@@ -302,7 +302,9 @@ static void resume_launch(struct launch *l)
 
 	find_account(l);
 	launch_inside_drop(l);
-	if (!launch_is_parking(l))
+	if (launch_is_parking(l))
+		launch_make_logs(l);
+	else
 		launch_open_logs(l);
 	launch_say(l, "agent %s has started again and continues this launch", l->host->env->cfg.node);
 	if (launch_container(l, 1, &why) < 0 && !launch_is_over(l)) {

@@ -421,12 +421,16 @@ static void open_logs(struct launch *l)
 {
 	const struct wm_prepare *m = l->plan->m;
 
-	launch_open_logs(l);
+	if (launch_is_taken(l))
+		launch_make_logs(l);
+	else
+		launch_open_logs(l);
 	launch_say(l, "job %" PRIu64 " (%s) attempt %u, node %s (%s), account %s, launcher %s", l->job,
 	           m->job_name, l->attempt, plan_node_name(l->plan), l->host->env->cfg.node, m->account,
 	           launcher_name(l->plan->spec->launcher));
 	if (has_launcher(l))
 		start_staging(l);
+	launch_open_logs(l); /* a parked launch had no readers; they come while it is being staged */
 }
 
 static int has_config(struct launch *l)
@@ -458,7 +462,8 @@ static void prepare_parking(struct launch *l)
 	if (!has_launcher(l))
 		return;
 	launch_phase(l, "launching");
-	if (launch_park_prepare(l, &e) < 0)
+	launch_make_logs(l); /* files that are there need not be made when a job comes; so the next ones */
+	if (launch_write_config(l, &e) < 0 || launch_park_prepare(l, &e) < 0)
 		launch_fail(l, e.code == ERR_NOSPACE ? RC_DISK : RC_AGENT, e.text);
 	else
 		make_container(l);

@@ -142,6 +142,8 @@ static void note_environment(struct launch *l, const struct lproc *p, const stru
 	struct strv masked = {0};
 	struct buf lines;
 
+	if (launch_is_parking(l))
+		return;
 	env_masked(env, &masked);
 	buf_init(&lines, SIZE_MAX);
 	for (size_t i = 0; i < masked.n; i++) {

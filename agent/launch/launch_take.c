@@ -105,7 +105,6 @@ static void become(struct launch *l, struct plan *plan)
 	replace(&l->text, "");
 	while (l->n_phases)
 		free(l->phases[--l->n_phases].name);
-	pools_used_by(l->pool, m->job);
 }
 
 int launch_take(struct launch *l, struct plan *plan, struct err *e)
@@ -161,6 +160,7 @@ void launch_take_ready(struct launch *l)
 		lproc_follow(p);
 		lproc_report(p);
 	}
+	pools_used_by(l->pool, l->job);
 	launch_show_line(l);
 	launch_info_software(l);
 }

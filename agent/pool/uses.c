@@ -27,7 +27,7 @@ static int save_text(const char *pool_dir, const char *text, struct err *e)
 {
 	cleanup_free char *path = xasprintf("%s/used", pool_dir);
 
-	return fs_replace(path, text, strlen(text), 0600, e);
+	return fs_replace_changed(path, text, strlen(text), 0600, e);
 }
 
 int uses_save(const char *pool_dir, const struct strv *entries, struct err *e)

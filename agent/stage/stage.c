@@ -215,7 +215,7 @@ static int write_links(struct stage *s)
 		free(text);
 		text = next;
 	}
-	if (fs_replace(path, text, strlen(text), 0600, &e) == 0)
+	if (fs_replace_changed(path, text, strlen(text), 0600, &e) == 0)
 		return 0;
 	return stage_fail(s, RC_NONE, &e);
 }

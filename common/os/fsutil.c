@@ -152,6 +152,16 @@ int fs_read_file(const char *path, size_t max, char **data, size_t *n, struct er
 	return fs_read_fd(fd, path, max, data, n, e);
 }
 
+int fs_replace_changed(const char *path, const void *data, size_t n, mode_t mode, struct err *e)
+{
+	char *old = NULL;
+	size_t len = 0;
+	int same = fs_read_file(path, n, &old, &len, NULL) == 0 && len == n && (!n || memcmp(old, data, n) == 0);
+
+	free(old);
+	return same ? 0 : fs_replace(path, data, n, mode, e);
+}
+
 static int make_one(const char *path, mode_t mode, int durable, struct err *e)
 {
 	struct stat st;

@@ -14,6 +14,8 @@
 int fs_write_atomic(const char *path, const void *data, size_t n, mode_t mode, struct err *e);
 /* As above without fsync: atomic against readers, not against power loss (tmpfs, caches). */
 int fs_replace(const char *path, const void *data, size_t n, mode_t mode, struct err *e);
+/* The same, but a file that has this content stays: to make one costs far more than to read it. */
+int fs_replace_changed(const char *path, const void *data, size_t n, mode_t mode, struct err *e);
 /* Whole file, malloc'ed, terminated by an extra NUL; ERR_LIMIT when larger than max. */
 int fs_read_file(const char *path, size_t max, char **data, size_t *n, struct err *e);
 /* The same of an open file; path is for messages. */
