@@ -159,6 +159,8 @@ void pool_fit(const struct core *c, const struct pool_rec *p, const cJSON *envir
 	if (!more && p->parked && whole) {
 		cJSON_Delete(missed);
 		*out = (struct pool_fit){.level = "launch", .parking = p->parked};
+		if (launch_has_interpreter(p->launch, p->park_text, launch, &out->missed))
+			out->level = "interpreter";
 	} else if (!missed) {
 		out->missed = more ? more : launch_missed("parked", NULL, NULL);
 		more = NULL;

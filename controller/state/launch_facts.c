@@ -11,12 +11,14 @@
 #include "common/base/secret.h"
 #include "common/base/text.h"
 #include "common/base/xalloc.h"
+#include "common/spec/preload.h"
 #include "controller/record/rec.h"
 #include "controller/state/core_state.h"
 #include "controller/state/jobs.h"
 #include "controller/state/node_table.h"
 
-#define SHOWN_MAX 120 /* bytes of a value that a job does not share */
+#define INTERPRETER "interpreter" /* the member that is compared apart */
+#define SHOWN_MAX   120           /* bytes of a value that a job does not share */
 
 struct launch_at { /* a place, in the order of node ranks */
 	uint64_t node;
@@ -101,6 +103,37 @@ static void add_places(const struct core *c, cJSON *o, const struct job_spec *s,
 	}
 }
 
+/* What an interpreter that waits has: modules, its command without the program, and the variables that
+ * imports may read. NULL: none waits. */
+static cJSON *interpreter_facts(const struct job_spec *s)
+{
+	cJSON *o, *list;
+
+	if (!s->preload.n)
+		return NULL;
+	o = cJSON_CreateObject();
+	list = cJSON_AddArrayToObject(o, "preload");
+	for (size_t i = 0; i < s->preload.n; i++)
+		cJSON_AddItemToArray(list, cJSON_CreateString(s->preload.v[i]));
+	cJSON_AddBoolToObject(o, "cuda_context", s->cuda_context);
+	list = cJSON_AddArrayToObject(o, "command");
+	for (size_t i = 0; i < s->n_groups; i++) {
+		const struct strv *argv = s->groups[i].command.n ? &s->groups[i].command : &s->command;
+		cJSON *words = cJSON_CreateArray();
+		struct preload_command c;
+		struct err e;
+
+		cJSON_AddItemToArray(list, words);
+		for (size_t k = 0; preload_split(argv, &c, &e) == 0 && k <= c.options; k++)
+			cJSON_AddItemToArray(words, cJSON_CreateString(argv->v[k]));
+	}
+	list = cJSON_AddObjectToObject(o, "environment");
+	for (size_t i = 0; i < s->n_env; i++)
+		if (!preload_late_safe(s->env[i].name))
+			add_shown(list, s->env[i].name, s->env[i].value);
+	return o;
+}
+
 static cJSON *make_facts(const struct core *c, const struct job_spec *s, const char *account,
                          const struct launch_at *at, uint32_t n)
 {
@@ -125,6 +158,9 @@ static cJSON *make_facts(const struct core *c, const struct job_spec *s, const c
 	for (size_t i = 0; i < s->n_env; i++)
 		if (is_read_early(s->env[i].name))
 			add_shown(list, s->env[i].name, s->env[i].value);
+	list = interpreter_facts(s);
+	if (list)
+		cJSON_AddItemToObject(o, INTERPRETER, list);
 	return o;
 }
 
@@ -227,13 +263,40 @@ static cJSON *missed_in(const char *prefix, const cJSON *had, const cJSON *wants
 cJSON *launch_facts_missed(const char *had, const cJSON *wants)
 {
 	cJSON *has = had ? cJSON_Parse(had) : cJSON_CreateObject(), *missed = NULL;
+	cJSON *asked = cJSON_Duplicate(wants, 1);
 	const cJSON *launcher = cJSON_GetObjectItemCaseSensitive(has, "launcher");
 
+	cJSON_DeleteItemFromObjectCaseSensitive(has, INTERPRETER);
+	cJSON_DeleteItemFromObjectCaseSensitive(asked, INTERPRETER);
 	/* Nothing is made ready for these. */
 	if (strcmp(json_str_or(has, "launcher", ""), launcher_name(LAUNCHER_TORCHRUN)) == 0)
-		missed = launch_missed("launcher", launcher, cJSON_GetObjectItemCaseSensitive(wants, "launcher"));
+		missed = launch_missed("launcher", launcher, cJSON_GetObjectItemCaseSensitive(asked, "launcher"));
 	else
-		missed = missed_in(NULL, has, wants);
+		missed = missed_in(NULL, has, asked);
 	cJSON_Delete(has);
+	cJSON_Delete(asked);
 	return missed;
+}
+
+int launch_has_interpreter(const char *had, const char *unusable, const cJSON *wants, cJSON **missed)
+{
+	cJSON *has = had ? cJSON_Parse(had) : NULL, *why = NULL;
+	const cJSON *mine = cJSON_GetObjectItemCaseSensitive(has, INTERPRETER),
+	            *other = cJSON_GetObjectItemCaseSensitive(wants, INTERPRETER);
+
+	*missed = NULL;
+	if (mine && other)
+		*missed = missed_in(NULL, mine, other);
+	else if (mine || other)
+		*missed = launch_missed("preload", cJSON_GetObjectItemCaseSensitive(mine, "preload"),
+		                        cJSON_GetObjectItemCaseSensitive(other, "preload"));
+	if (mine && other && !*missed && unusable) {
+		why = cJSON_CreateString(unusable);
+		*missed = launch_missed("preload", why, cJSON_GetObjectItemCaseSensitive(other, "preload"));
+	}
+	if (*missed)
+		cJSON_ReplaceItemInObjectCaseSensitive(*missed, "level", cJSON_CreateString("interpreter"));
+	cJSON_Delete(why);
+	cJSON_Delete(has);
+	return other && !*missed;
 }

@@ -18,6 +18,9 @@ cJSON *launch_facts_of_places(const struct core *c, const struct job_spec *s, co
 /* Compares a record (NULL: unknown) with what a job wants. NULL: equal; else {"level", "field", "had",
  * "wants"} of the first difference. */
 cJSON *launch_facts_missed(const char *had, const cJSON *wants);
+/* Returns 1 if the interpreters that wait fit a job whose launch does; else 0 with the first difference, NULL
+ * when neither names modules. unusable: why no interpreter waits although the launch does; NULL none. */
+int launch_has_interpreter(const char *had, const char *unusable, const cJSON *wants, cJSON **missed);
 cJSON *launch_missed(const char *field, const cJSON *had, const cJSON *wants);
 
 #endif

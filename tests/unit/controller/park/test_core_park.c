@@ -428,8 +428,59 @@ static void test_table(void)
 	}
 }
 
+/* Each field alone prevents that the interpreters are used; the launch is. */
+static void test_interpreter(void)
+{
+#define TORCH ", \"warm_pool\": {\"keep_alive_s\": 600, \"preload\": [\"torch\"]}"
+	static const struct {
+		const char *command, *more, *text, *field; /* text: what the agents report of the interpreters */
+	} rows[] = {
+	    {"\"python3\", \"-u\", \"b.py\"", TORCH, NULL, NULL},
+	    {"\"python3\", \"-u\", \"-m\", \"b\", \"x\"", TORCH ", \"hyperparameters\": {\"lr\": 2}", NULL, NULL},
+	    {"\"python3\", \"b.py\"", TORCH, NULL, "command"},
+	    {"\"/bin/sh\", \"b.sh\"", TORCH, NULL, "command"},
+	    {"\"python3\", \"-u\", \"b.py\"", "", NULL, "preload"},
+	    {"\"python3\", \"-u\", \"b.py\"", ", \"warm_pool\": {\"preload\": [\"torch\", \"numpy\"]}", NULL,
+	     "preload"},
+	    {"\"python3\", \"-u\", \"b.py\"",
+	     ", \"warm_pool\": {\"preload\": [\"torch\"], \"cuda_context\": true}", NULL, "cuda_context"},
+	    {"\"python3\", \"-u\", \"b.py\"", TORCH ", \"environment\": {\"PYTHONHASHSEED\": \"1\"}", NULL,
+	     "environment.PYTHONHASHSEED"},
+	    {"\"python3\", \"-u\", \"b.py\"", TORCH, "torch started a thread", "preload"},
+	};
+
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		struct world *w = make(260 + i);
+		char spec[600];
+		uint64_t id, b;
+
+		up(w, 1);
+		id = submit_as(
+		    w, "ada",
+		    "{\"name\": \"p\", \"command\": [\"python3\", \"-u\", \"a.py\"], \"launcher\": \"direct\", "
+		    "\"resources\": {\"gpus_per_instance\": 1}" TORCH "}");
+		begin(w, "a", id, 0);
+		world_rank(w, "a", id, 1, 1, PS_RUNNING, 0, 0, NULL);
+		world_rank(w, "a", id, 1, 1, PS_EXITED, 0, 0, NULL);
+		end_with(w, "a", id, 0, 0);
+		clean(w, "a", id);
+		id = number(pool(w, "available", 0), "id");
+		park_is(w, id, 1, LAUNCH_READY, NULL);
+		park_is(w, id, 1, LAUNCH_PARKED, rows[i].text);
+		snprintf(spec, sizeof spec,
+		         "{\"command\": [%s], \"launcher\": \"direct\", \"resources\": {\"gpus_per_instance\": 1}%s}",
+		         rows[i].command, rows[i].more);
+		b = submit_as(w, "ada", spec);
+		is_str(of_attempt(w, b, "level"), rows[i].field ? "launch" : "interpreter", spec);
+		if (rows[i].field)
+			is_str(missed(w, b), rows[i].field, rows[i].text ? rows[i].text : "the field is named");
+		world_end_well(w);
+	}
+}
+
 int main(void)
 {
+	test_interpreter();
 	test_take();
 	test_off();
 	test_not_yet();
