@@ -86,6 +86,8 @@ void parking_free(struct core *c, struct parking *k)
 	while (k->rsh)
 		orteds_cancel(&l, k->rsh->id);
 	port_mark(c, k->port, -1);
+	if (k->state == PARK_ENDING)
+		pool_touch(c, k->key.pool); /* the next one may begin */
 	park_order_free(k->order);
 	HASH_DEL(c->parks.all, k);
 	free(k->nodes);
@@ -204,6 +206,15 @@ static struct park_node *launch_nodes(const struct pool_rec *p, uint32_t *n)
 	return nodes;
 }
 
+/* 1: the nodes have not ended one that it had before. */
+static int is_ending(const struct core *c, uint64_t pool)
+{
+	for (const struct parking *k = c->parks.all; k; k = k->hh.next)
+		if (k->key.pool == pool && k->state == PARK_ENDING)
+			return 1;
+	return 0;
+}
+
 static int may_begin(struct core *c, const struct pool_rec *p)
 {
 	const struct cjob *last = job_find(c, p->last_job);
@@ -214,6 +225,8 @@ static int may_begin(struct core *c, const struct pool_rec *p)
 		return 0;
 	x = tries_of(c, p);
 	if (x->tries >= TRIES)
+		return 0;
+	if (is_ending(c, p->id))
 		return 0;
 	if (now_boot(c) < x->again_us) {
 		look_at(c, x->again_us);

@@ -180,9 +180,11 @@ static void send_prepare(struct core *c, const struct parking *k, uint32_t i, co
 
 static void send_end(struct core *c, const struct parking *k, const struct cnode *n, int kill)
 {
+	const struct pool_rec *p = cluster_pool(&c->records, k->key.pool);
+	/* An agent drops orders below the greatest epoch that it knows of the pool. */
 	struct wm_kill m = {.job = k->key.pool,
 	                    .attempt = (uint32_t)k->key.number,
-	                    .epoch = k->epoch,
+	                    .epoch = p && p->park_epoch > k->epoch ? p->park_epoch : k->epoch,
 	                    .reason = (char *)(uintptr_t) "no job has taken this launch"};
 	struct wm_collect collect = {.job = m.job, .attempt = m.attempt, .epoch = m.epoch, .keep = 0};
 

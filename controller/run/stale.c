@@ -9,6 +9,7 @@
 #include "common/base/hashtable.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
+#include "controller/record/pool.h"
 #include "controller/record/rec.h"
 #include "controller/run/attempt.h"
 #include "controller/share/node_feed.h"
@@ -55,8 +56,9 @@ void stale_add(struct core *c, struct cnode *n, const struct cjob *j, uint32_t a
 void stale_report(struct core *c, struct cnode *n, const struct wm_launch_report *m)
 {
 	const struct cjob *j = job_find(c, m->job);
-	/* An agent drops orders below the greatest epoch it knows of the job. */
-	uint64_t epoch = j && j->r.epoch > m->epoch ? j->r.epoch : m->epoch;
+	const struct pool_rec *p = cluster_pool(&c->records, m->job);
+	/* An agent drops orders below the greatest epoch it knows of the job, or of the pool. */
+	uint64_t known = j ? j->r.epoch : p ? p->park_epoch : 0, epoch = known > m->epoch ? known : m->epoch;
 	struct stale *s = stale_find(n, m->job, m->attempt);
 
 	if (m->state == LAUNCH_CLEANED) {

@@ -71,7 +71,9 @@ char *pools_missed(const cJSON *missed)
 {
 	char *field = print_safe(print_member(missed, "field")), *had = short_value(jget(missed, "had")),
 	     *wants = short_value(jget(missed, "wants"));
-	char *text = xasprintf("%s differs (pool: %s, job: %s)", field, had, wants);
+	char *text = strcmp(field, "parked") == 0
+	                 ? xstrdup("nothing was parked")
+	                 : xasprintf("%s differs (pool: %s, job: %s)", field, had, wants);
 	free(field);
 	free(had);
 	free(wants);

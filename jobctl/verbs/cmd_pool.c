@@ -175,6 +175,25 @@ static void show_times(const cJSON *p)
 	print_line("cause", jtext(p, jtext(p, "cause_text") ? "cause_text" : "cause"));
 }
 
+/* What waits there for the next job. */
+static void show_parked(const cJSON *k)
+{
+	const char *state = jtext(k, "state"), *why = jtext(k, "text");
+	char *text;
+	if (!state)
+		return;
+	if (strcmp(state, "parked") == 0)
+		text =
+		    xasprintf("since %s: the next job of this kind starts at level launch%s%s",
+		              print_time(jtext(k, "since")), why ? "; without an interpreter: " : "", why ? why : "");
+	else if (strcmp(state, "failed") == 0)
+		text = xasprintf("no: %s", why ? why : "it failed");
+	else
+		text = xasprintf("not yet: %s", state);
+	print_line("parked", text);
+	free(text);
+}
+
 static int exec_show(struct ctx *c)
 {
 	cJSON *p = NULL;
@@ -199,6 +218,7 @@ static int exec_show(struct ctx *c)
 		print_line("idle cost", text);
 		free(text);
 	}
+	show_parked(jget(p, "parked"));
 	show_environment(jget(p, "environment"));
 	show_nodes(p);
 	show_ended_nodes(p);

@@ -20,7 +20,10 @@ static void make_answers(void)
 	    "{\"id\":12,\"name\":\"train\\u001b\",\"owner\":\"ada\",\"queue\":\"default\",\"exclusive\":true,"
 	    "\"state\":\"available\",\"made_by\":11,\"used_by\":null,\"keep_alive_s\":1800,\"made_at\":"
 	    "\"2026-01-02T03:04:05Z\",\"idle_since\":\"2026-01-02T03:04:05Z\",\"expires_at\":\"%s\","
-	    "\"ended_at\":null,\"cause\":null,\"idle_usd\":0.12,\"gpus\":3,\"environment\":{\"requirements\":"
+	    "\"ended_at\":null,\"cause\":null,\"parked\":{\"number\":3,\"state\":\"failed\",\"since\":null,"
+	    "\"level\":null,"
+	    "\"text\":\"node n1: mpirun is "
+	    "missing\"},\"idle_usd\":0.12,\"gpus\":3,\"environment\":{\"requirements\":"
 	    "null,"
 	    "\"source\":\"" SOURCE "\",\"inputs\":[{\"name\":\"train\",\"digest\":\"d1\"}]},\"nodes\":[{\"node\":"
 	    "\"n1\",\"gpus\":[0,1],\"cpus\":4,\"memory_bytes\":1073741824,\"state\":\"available\"},{\"node\":"
@@ -137,6 +140,7 @@ static void test_one(struct js *s)
 	                                    "split        never: its job was exclusive",
 	                                    "keep-alive   30m after the end of the job that used it last",
 	                                    "idle cost    $0.12",
+	                                    "parked       no: node n1: mpirun is missing",
 	                                    "source       " SOURCE,
 	                                    "input        train: d1",
 	                                    "NODE  STATE      GPUS  CPUS  MEMORY",

@@ -313,6 +313,44 @@ static void test_restart_preparing(void)
 	world_end_well(w);
 }
 
+static uint64_t epoch_sent(struct world *w, const char *node, uint16_t type)
+{
+	struct sent *s, *last = NULL;
+	uint64_t epoch;
+
+	while ((s = world_sent(w, node, type))) {
+		if (last)
+			sent_free(last);
+		last = s;
+	}
+	epoch = last ? ((const struct wm_kill *)last->msg)->epoch : 0;
+	if (last)
+		sent_free(last);
+	return epoch;
+}
+
+/* An agent drops orders that are older than what it knows of the pool. */
+static void test_one_after_the_other(void)
+{
+	struct world *w = make(213);
+	uint64_t id;
+
+	up(w, 1);
+	id = leave(w, 1, "");
+	park(w, id, 1);
+	world_forget(w);
+	world_launch(w, "a", id, 1, LAUNCH_FAILED, RC_LAUNCH, "mpirun has ended");
+	pass(w, 2);
+	is_int((int)world_count(w, "a", WM_PREPARE), 0, "the next parking waits until the last one is gone");
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	is_str(prepared(w, "a"), "park 2", "then it begins");
+	world_forget(w);
+	world_launch(w, "a", id, 1, LAUNCH_ENDED, 0, NULL);
+	is_int((int)epoch_sent(w, "a", WM_COLLECT), 2, "an order about an old one has the present epoch");
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	world_end_well(w);
+}
+
 static void test_vanishes(void)
 {
 	struct world *w = make(211);
@@ -492,6 +530,7 @@ int main(void)
 	test_restart_parked();
 	test_restart_preparing();
 	test_vanishes();
+	test_one_after_the_other();
 	test_orteds();
 	test_table();
 	return tap_done();

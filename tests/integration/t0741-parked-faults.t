@@ -1,0 +1,73 @@
+#!/bin/bash
+# Faults of parked launches on real processes: hearthd, an agent, mpirun, an orted and a shim are killed while a pool is parked; a job that comes
+# then is never worse off than cold.
+. "${HEARTH_TOP_SRCDIR:?}/tests/lib/tap.sh"
+. "$HEARTH_TOP_SRCDIR/tests/lib/cluster.sh"
+why=$(cluster_can_as)
+[ -z "$why" ] || skip_all "$why"
+# shellcheck disable=SC2034 # read by cluster.sh
+CLUSTER_HEARTHD_ARGS=(--set lease=3s --set beat=250ms)
+cluster_up 2 && cluster_hearth --slots 2 --fake-gpus 1 --min-uid 1 || bail "no cluster"
+
+spec() { # NAME SHELL-COMMAND LAUNCHER
+	jq -n --arg n "$1" --arg c "$2" --arg l "$3" '{name: $n, command: ["/bin/sh", "-c", $c], launcher: $l, resources: {instances: 2, gpus_per_instance: 1, ranks_per_instance: 1}, retry: {max_attempts: 0}, warm_pool: {keep_alive_s: 300}}' >"$CLUSTER/$1.json"
+	chmod 644 "$CLUSTER/$1.json"
+}
+submit() { cluster_as daemon submit "$CLUSTER/$1.json" 2>>"$CLUSTER/said"; }
+show() { hearth show "$1" --json | jq -r "$2"; }
+api() { cluster_in head curl -s --unix-socket "$CLUSTER/head/data/hearthd.sock" "${@:2}" "http://h/api/v1$1"; }
+pool() { api "/pools?state=all" | jq -r "[.pools[] | select(.id == $1)][0] | $2"; } # ID FILTER
+newest() { api "/pools?state=all" | jq -r '[.pools[].id] | max'; }
+is_parked() { [ "$(pool "$1" '.parked.state')" = parked ]; }
+run() { # NAME -> id
+	local id
+	id=$(submit "$1")
+	hearth wait "$id" --timeout 60 >/dev/null
+	echo "$id"
+}
+shims() { for host in host1 host2; do cluster_pids "$host"; done | while read -r pid; do tr "\0" " " <"/proc/$pid/cmdline" 2>/dev/null; echo; done | grep -c "^[^ ]*hearth-shim " || true; }
+no_shim() { [ "$(shims)" = 0 ]; }
+
+park() { wait_until 40 is_parked "$1" || diag "$(pool "$1" .parked)"; }
+pids_of() { for host in host1 host2; do cluster_pids "$host"; done | while read -r pid; do [ "$(cat "/proc/$pid/comm" 2>/dev/null)" != "$1" ] || echo "$pid"; done; }
+good() { # DESCRIPTION: a job starts now and completes
+	local id
+	id=$(run again)
+	is "$(show "$id" .status)" completed "$1: the next job completes"
+	diag "level $(show "$id" '.attempts[0].pool.level'), $(show "$id" '.attempts | length') attempt(s)"
+	like "$({ hearth logs "$id" --rank 0; hearth logs "$id" --rank 1; } 2>&1 | sort | tr "\\n" " ")" "again-0.*again-1" "$1: with its output"
+	park "$pool"
+}
+
+spec again 'echo again-$RANK' mpirun
+run again >/dev/null
+pool=$(newest)
+park "$pool"
+is "$(pool "$pool" .parked.state)" parked "the pool is parked"
+number=$(pool "$pool" .parked.number)
+cluster_signal hearthd KILL
+wait_until 30 cluster_gone hearthd
+cluster_hearthd
+for host in $CLUSTER_HOSTS; do wait_until 60 cluster_node_up "$host"; done
+is "$(pool "$pool" '[.parked.number, .parked.state] | join(" ")')" "$number parked" "hearthd was killed: the same launch waits"
+good "hearthd was killed"
+for name in mpirun orted hearth-shim hearth-rank; do
+	victim=$(pids_of "$name" | tail -n 1)
+	[ -n "$victim" ] || diag "no $name"
+	kill -KILL "$victim"
+	good "$name was killed"
+done
+cluster_signal agent-host2 KILL
+wait_until 30 cluster_gone agent-host2
+cluster_agent host2 --slots 2 --fake-gpus 1 --min-uid 1
+wait_until 60 cluster_node_up host2
+park "$pool"
+good "an agent was killed"
+hearth pool drop "$pool" >/dev/null
+wait_until 20 no_shim
+is "$(shims)" 0 "after a drop no process is left"
+data=$CLUSTER/head/data
+cluster_signal hearthd TERM
+wait_until 30 cluster_gone hearthd
+ok "events and rows of pools agree" cluster_in head "$HEARTHD" --data "$data" --verify
+done_testing
