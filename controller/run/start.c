@@ -198,7 +198,7 @@ void start_attempt(struct core *c, struct cjob *j, const struct sched_decision *
 	int rc;
 	TEXT(where);
 
-	pools_order(c, j, dec);
+	pools_arrange(c, j, dec);
 	a = j->act = active_new(c, j, &e);
 	rc = !a || refs_resolve(c, a->spec, &a->inputs, &e) < 0 ? -1 : find_beginning(c, j, dec, &e);
 	if (rc) {

@@ -142,7 +142,7 @@ static void add_others(const struct core *c, const struct cjob *j, uint64_t main
 	}
 }
 
-void pools_order(struct core *c, const struct cjob *j, const struct sched_decision *dec)
+void pools_arrange(struct core *c, const struct cjob *j, const struct sched_decision *dec)
 {
 	const struct pool_rec *p;
 	int whole;

@@ -80,7 +80,7 @@ void pool_note_used(const struct cjob *j);
 /* ---- decisions of the scheduler, in pool_take.c ------------------------------------------------------ */
 
 /* Puts the places of the decision into the order in which a pool has them. */
-void pools_order(struct core *c, const struct cjob *j, const struct sched_decision *dec);
+void pools_arrange(struct core *c, const struct cjob *j, const struct sched_decision *dec);
 /* Adds the key "pool" to the event of the placement, if the decision took parts of pools. */
 void pools_placed(struct core *c, struct cjob *j, const struct sched_decision *dec, cJSON *d);
 /* Returns the nodes of that pool in "others" of an attempt's pool; adds an entry for a new one. */

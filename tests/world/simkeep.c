@@ -8,6 +8,7 @@
 #include "agent/machine/gpu_state.h"
 #include "agent/machine/inventory.h"
 #include "agent/pool/pools.h"
+#include "agent/pool/uses.h"
 #include "agent/stage/prefetch.h"
 #include "tests/world/sim.h"
 
@@ -180,6 +181,18 @@ void pools_order(struct pools *p, const struct wm_pools *m)
 {
 	(void)p;
 	(void)m;
+}
+
+void pools_used_by(struct pool_folder *f, uint64_t job)
+{
+	(void)f;
+	(void)job;
+}
+
+char *uses_environment(const char *pool_dir)
+{
+	(void)pool_dir;
+	return NULL;
 }
 
 void pools_quiet(struct pool_folder *f)

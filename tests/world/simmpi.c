@@ -82,6 +82,23 @@ void rshd_reconnected(struct rshd *r)
 	request_all(r);
 }
 
+/* hearthd parks nothing in the world. */
+void rshd_launch_renamed(struct rshd *r, uint64_t job, uint32_t attempt, uint64_t to_job, uint32_t to_attempt)
+{
+	(void)r;
+	(void)job;
+	(void)attempt;
+	(void)to_job;
+	(void)to_attempt;
+}
+
+void rshd_ask(struct rshd *r, uint64_t job, uint32_t attempt)
+{
+	(void)r;
+	(void)job;
+	(void)attempt;
+}
+
 void rshd_launch_over(struct rshd *r, uint64_t job, uint32_t attempt)
 {
 	(void)r;

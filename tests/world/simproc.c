@@ -627,6 +627,20 @@ void shimlink_go(struct shimlink *l, const struct strv *argv, const struct strv 
 	order(l);
 }
 
+/* hearthd parks nothing in the world. */
+void shimlink_start(struct shimlink *l, const struct strv *argv, const struct strv *envp, const char *cwd,
+                    int preloaded)
+{
+	(void)cwd;
+	(void)preloaded;
+	shimlink_go(l, argv, envp);
+}
+
+int shimlink_probe(struct shimlink *l)
+{
+	return !l->gone;
+}
+
 void shimlink_signal(struct shimlink *l, int signo, int only_if_caught)
 {
 	(void)l;
