@@ -19,10 +19,11 @@
 
 #define GUESTS_MAX  (SHIM_MAX_CONNS / 2) /* the job must not be able to shut out the agent */
 #define READ_CHUNK  16384
-#define IN_STRANGER 4096          /* largest frame before hello, */
-#define IN_WAITING  (1024 * 1024) /* while go with its environment is expected, */
-#define IN_STARTED  65536         /* and afterwards */
-#define OUT_MAX     (256 * 1024)  /* replies that wait for a slow reader */
+#define IN_STRANGER 4096            /* largest frame before hello, */
+#define IN_WAITING  (1024 * 1024)   /* while go with its environment is expected, */
+#define IN_PARKED   SHIM_LAUNCH_MAX /* while start with the whole order is expected from the agent, */
+#define IN_STARTED  65536           /* and afterwards */
+#define OUT_MAX     (256 * 1024)    /* replies that wait for a slow reader */
 #define HELLO_US    10000000
 #define CLOSING_US  1000000 /* time to read the last answer */
 #define ACCEPT_US   200000  /* pause when there is no descriptor left, instead of a spin */
@@ -365,6 +366,8 @@ static size_t frame_limit(const struct ctl *c, const struct conn *k)
 {
 	if (!k->greeted)
 		return IN_STRANGER;
+	if (c->s->phase == SP_PARKED && !k->guest)
+		return IN_PARKED;
 	return c->s->phase <= SP_PARKED ? IN_WAITING : IN_STARTED;
 }
 
@@ -474,7 +477,7 @@ static void on_connection(struct ctl *c)
 		return;
 	}
 	*k = (struct conn){.fd = fd, .guest = who, .deadline_us = now_us(c) + HELLO_US};
-	buf_init(&k->in, WIRE_HEADER_SIZE + IN_WAITING + READ_CHUNK);
+	buf_init(&k->in, WIRE_HEADER_SIZE + (who ? IN_WAITING : IN_PARKED) + READ_CHUNK);
 	buf_init(&k->out, OUT_MAX);
 }
 

@@ -20,6 +20,7 @@
 #include "shim/core.h"
 #include "shim/ctl.h"
 #include "shim/start.h"
+#include "shim/tree.h"
 
 #define SAID_MAX  (4096 + 16)        /* "bad TEXT\n" */
 #define FRAME_MAX (8u * 1024 * 1024) /* more than a frame of the socket can carry */
@@ -55,11 +56,17 @@ void interp_fini(struct interp *t)
 
 /* ---- its end ------------------------------------------------------------------------------------ */
 
+static void read_words(struct shim *s);
+
 static void after_end(struct shim *s)
 {
 	struct interp *t = &s->interp;
-	enum interp_next next = t->next;
+	enum interp_next next;
 
+	t->state = INTERP_DYING;
+	read_words(s);
+	interp_fini(t);
+	next = t->next;
 	t->state = INTERP_NONE;
 	t->until_us = 0;
 	s->killed = 0;
@@ -83,7 +90,8 @@ void interp_drop(struct shim *s, enum interp_next next)
 		t->next = next > t->next ? next : t->next;
 		return;
 	}
-	interp_fini(t);
+	if (t->state != INTERP_TAKING) /* it may say until its end that it has begun */
+		interp_fini(t);
 	t->next = next;
 	if (t->state == INTERP_NONE || (!s->child.running && s->childless)) {
 		after_end(s);
@@ -141,11 +149,30 @@ static const char *last_line(struct interp *t)
 	return nl ? nl + 1 : t->last;
 }
 
-/* With the program in its hands there is no way back. */
 static void fail_take(struct shim *s, const char *text)
 {
 	shim_set_text(s, "%s", text);
 	interp_drop(s, INTERP_THEN_FAIL);
+}
+
+static void note_afresh(struct interp *t, const char *why)
+{
+	t->afresh = 1;
+	snprintf(t->text, sizeof(t->text), SHIM_TEXT_AFRESH "%s", why);
+	clean_text(t->text);
+	log_info("event=interpreter_afresh reason=\"%s\"", t->text + strlen(SHIM_TEXT_AFRESH));
+}
+
+/* It has not begun the program, so that it can still start as without an interpreter; unless it is to end. */
+static void take_afresh(struct shim *s, const char *why)
+{
+	if (s->ladder != LADDER_NONE) {
+		fail_take(s, why);
+		return;
+	}
+	note_afresh(&s->interp, why);
+	s->phase = SP_PARKED;
+	interp_drop(s, INTERP_THEN_START);
 }
 
 static void ended_by_itself(struct shim *s)
@@ -163,7 +190,7 @@ static void ended_by_itself(struct shim *s)
 	snprintf(text, sizeof(text), "the interpreter ended%s: %s%s%s",
 	         taking ? " before it ran the program" : "", how, line[0] ? ": " : "", line);
 	if (taking)
-		fail_take(s, text);
+		take_afresh(s, text);
 	else
 		be_bad(s, "%s", text);
 }
@@ -181,6 +208,28 @@ static int has_printed(struct shim *s)
 	if (s->interp.printed)
 		be_bad(s, "printed while it was parked: %s", last_line(&s->interp));
 	return s->interp.state == INTERP_DYING || s->interp.state == INTERP_NONE;
+}
+
+/* A daemon has left the interpreter's session and is not its child: it is still below the shim. */
+static int other_process(pid_t pid, int pidfd, void *arg)
+{
+	struct pollfd ended = {.fd = pidfd, .events = POLLIN};
+	pid_t *other = arg;
+
+	if (pid == other[0] || (pidfd >= 0 && poll(&ended, 1, 0) > 0))
+		return 0;
+	other[1] = pid;
+	return 1;
+}
+
+static int has_family(struct shim *s)
+{
+	pid_t other[2] = {s->child.id.pid, 0};
+
+	if (tree_walk(other_process, other) == 0)
+		return 0;
+	be_bad(s, "started process %d", (int)other[1]);
+	return 1;
 }
 
 void interp_output(struct shim *s)
@@ -205,7 +254,7 @@ static void on_line(struct shim *s, char *line)
 		be_bad(s, "said '%.80s' where 'ready' was expected", line);
 		return;
 	}
-	if (has_printed(s))
+	if (has_printed(s) || has_family(s))
 		return;
 	snprintf(t->text, sizeof(t->text), SHIM_TEXT_READY "%s", line + 5);
 	clean_text(t->text);
@@ -233,12 +282,12 @@ static void find_line(struct shim *s)
 
 /* Without 'g' it executes the command itself, because the program does not fit what it has loaded: a start
  * like any other, only slower. */
-static void log_afresh(const char *words, size_t n)
+static void hear_afresh(struct interp *t, const char *words, size_t n)
 {
 	cleanup_free char *why = xstrndup(words + 1, n - 1);
 
-	clean_text(why);
-	log_info("event=interpreter_afresh reason=\"%s\"", why + strspn(why, " "));
+	why[strcspn(why, "\n")] = '\0';
+	note_afresh(t, why + strspn(why, " "));
 }
 
 static void begun(struct shim *s)
@@ -266,12 +315,14 @@ static void on_words(struct shim *s, const char *words, size_t n)
 		be_bad(s, "spoke after 'ready'");
 	} else if (t->state == INTERP_TAKING) {
 		if (words[0] != 'g' && words[0] != 'c') {
-			fail_take(s, "the interpreter did not answer the program with 'g' or 'c'");
+			take_afresh(s, "the interpreter did not answer the program with 'g' or 'c'");
 			return;
 		}
 		if (words[0] == 'c')
-			log_afresh(words, n);
+			hear_afresh(t, words, n);
 		begun(s);
+	} else if (t->state == INTERP_DYING && t->next == INTERP_THEN_START && words[0] == 'g') {
+		fail_take(s, "the interpreter was killed when it began the program"); /* not a second time */
 	}
 }
 
@@ -290,7 +341,8 @@ static void read_words(struct shim *s)
 		if (n <= 0) {
 			/* Most likely it ends, and how it ended says more. */
 			close_socket(t);
-			t->until_us = now_us(s) + SILENT_US;
+			if (t->state != INTERP_DYING)
+				t->until_us = now_us(s) + SILENT_US;
 			return;
 		}
 		on_words(s, words, (size_t)n);
@@ -307,7 +359,7 @@ int interp_check(struct shim *s, struct err *e)
 		read_words(s);
 		if (t->state == INTERP_READY && t->fd < 0)
 			be_bad(s, "closed its socket while it was parked");
-		else if (t->state == INTERP_READY && !has_printed(s))
+		else if (t->state == INTERP_READY && !has_printed(s) && !has_family(s))
 			return 0;
 	}
 	return err_set(e, ERR_UNSUPPORTED, "%s", t->text[0] ? t->text : "no interpreter waits here");
@@ -366,7 +418,7 @@ void interp_take(struct shim *s)
 	t->until_us = now_us(s) + SHIM_BEGIN_MS * 1000ull;
 	t->last[0] = '\0';
 	if (put_frame(&t->out, &s->l) < 0) {
-		fail_take(s, "arguments and environment are larger than the interpreter can be given");
+		take_afresh(s, "arguments and environment are larger than the interpreter can be given");
 	} else if (shim_record(s, &why) < 0) {
 		err_wrap(&why, "the start cannot be recorded");
 		fail_take(s, why.text);
@@ -505,8 +557,8 @@ void interp_step(struct shim *s)
 	else if (t->state == INTERP_NONE || t->state == INTERP_DYING || !t->until_us || now < t->until_us)
 		return;
 	else if (t->state == INTERP_TAKING)
-		fail_take(s, t->fd < 0 ? "the interpreter closed its socket before it ran the program"
-		                       : "the interpreter did not begin the program within 5 s");
+		take_afresh(s, t->fd < 0 ? "the interpreter closed its socket before it ran the program"
+		                         : "the interpreter did not begin the program within 5 s");
 	else if (t->fd < 0)
 		be_bad(s, "closed its socket while it was parked");
 	else

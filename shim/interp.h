@@ -7,7 +7,8 @@
  *              +-----------+---------+--------+-> DYING -> NONE, and what comes next
  *
  * STARTING: forked, not yet executed. TAKING: it got the program and has not begun. DYING: it and all that it
- * started get SIGKILL until nothing is left.
+ * started get SIGKILL until nothing is left. One that ends, stays silent or errs in TAKING is followed by a
+ * start of the program without it.
  */
 #ifndef HEARTH_SHIM_INTERP_H
 #define HEARTH_SHIM_INTERP_H
@@ -35,7 +36,8 @@ struct interp {
 	uint64_t until_us; /* boot time at which this state is over, 0 none */
 	int printed;
 	char last[INTERP_LAST_MAX]; /* what it printed last */
-	char text[STATE_TEXT_MAX];  /* of the status while parked */
+	int afresh;                 /* it did not run the program: text has the reason */
+	char text[STATE_TEXT_MAX];  /* of the status while parked, and of one that runs afresh */
 };
 
 void interp_init(struct interp *t);

@@ -15,10 +15,9 @@
 #include "shim/shim.h"
 #include "shim/state.h"
 
-#define LAUNCH_MAX (4u * 1024 * 1024) /* arguments and environment: the kernel takes no more either */
-#define STR_MAX    (1024u * 1024)
-#define ITEMS_MAX  65536u
-#define KEY_MAX    256
+#define STR_MAX   (1024u * 1024)
+#define ITEMS_MAX 65536u
+#define KEY_MAX   256
 
 #define LAUNCH_FIELDS_1(F)                                                                                   \
 	F(STR, token)                                                                                            \
@@ -199,13 +198,13 @@ int shim_launch_write(const char *dir, const struct shim_launch *l, struct err *
 	struct buf body, file;
 	int rc = 0;
 
-	buf_init(&body, LAUNCH_MAX - SEALED_HEADER_SIZE);
-	buf_init(&file, LAUNCH_MAX);
+	buf_init(&body, SHIM_LAUNCH_MAX - SEALED_HEADER_SIZE);
+	buf_init(&file, SHIM_LAUNCH_MAX);
 #define PUT(kind, name) rc |= put_##kind(&body, &l->name);
 	LAUNCH_FIELDS(PUT)
 #undef PUT
 	if (rc < 0 || sealed_put(&file, LAUNCH_MAGIC, LAUNCH_VERSION, &body) < 0)
-		rc = err_set(e, ERR_LIMIT, "arguments and environment are larger than %u bytes", LAUNCH_MAX);
+		rc = err_set(e, ERR_LIMIT, "arguments and environment are larger than %u bytes", SHIM_LAUNCH_MAX);
 	if (rc == 0)
 		rc = fs_replace(path, buf_head(&file), buf_left(&file), 0600, e);
 	buf_fini(&body);
@@ -245,7 +244,7 @@ int shim_launch_read(const char *dir, struct shim_launch *l, struct err *e)
 	cleanup_free char *data = NULL;
 	size_t n;
 
-	if (fs_read_file(path, LAUNCH_MAX, &data, &n, e) < 0)
+	if (fs_read_file(path, SHIM_LAUNCH_MAX, &data, &n, e) < 0)
 		return -1;
 	return launch_decode(data, n, l, e) < 0 ? err_wrap(e, "%s", path) : 0;
 }

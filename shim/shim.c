@@ -76,6 +76,14 @@ static enum proc_state public_state(const struct shim *s)
 	return PS_UNKNOWN;
 }
 
+static char *public_text(struct shim *s)
+{
+	struct interp *t = &s->interp;
+	int parked = s->phase == SP_PARKED && t->text[0], afresh = s->phase == SP_RUNNING && t->afresh;
+
+	return parked || (afresh && !s->text[0]) ? t->text : s->text;
+}
+
 void shim_status(struct shim *s, struct wm_shim_status *st)
 {
 	*st = (struct wm_shim_status){.version = SHIM_VERSION,
@@ -92,8 +100,7 @@ void shim_status(struct shim *s, struct wm_shim_status *st)
 	                              .ended_us = s->ended_us,
 	                              .out_bytes = s->out ? out_bytes(s->out) : 0,
 	                              .dropped_bytes = s->out ? out_dropped(s->out) : 0,
-	                              .text =
-	                                  s->phase == SP_PARKED && s->interp.text[0] ? s->interp.text : s->text};
+	                              .text = public_text(s)};
 }
 
 int shim_record(struct shim *s, struct err *e)

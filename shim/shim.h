@@ -37,6 +37,8 @@
 #define SHIM_VERSION   1
 #define SHIM_MAX_CONNS 16    /* connections at a time; one more is answered ERR_BUSY */
 #define SHIM_TAIL_MAX  65536 /* bytes of output that the shim itself remembers for SHIM_TAIL */
+#define SHIM_LAUNCH_MAX                                                                                      \
+	(4u * 1024 * 1024) /* largest order: arguments and environment; the kernel takes no more either */
 #define SHIM_METRICS_FD                                                                                      \
 	9 /* number of the descriptor in the process when metrics = 1; HEARTH_METRICS_FD says it */
 
@@ -89,15 +91,20 @@ struct shim_launch {
  * - interpreter -> shim, within SHIM_BEGIN_MS: 'g', before it runs the program; or "c TEXT\n", before it
  *   executes argv afresh, because the program does not fit what it has loaded. This is the start: state
  *   PS_RUNNING. Stdout and stderr from here on are the program's.
+ * - without such an answer: the shim kills it and executes argv itself
  *
- * An interpreter that is bad, ends, or prints while it is parked is killed; the process stays parked without
- * it. text of a PS_PARKED status is "" without park_argv, else begins with one of these two; a watch sees the
- * change. SHIM_START with preloaded = 1 is ERR_UNSUPPORTED without an interpreter; with preloaded = 0 the
- * shim kills the interpreter first. */
+ * An interpreter that is bad, ends, prints or starts processes while it is parked is killed; the process
+ * stays parked without it. text of a PS_PARKED status is "" without park_argv, else begins with one of the
+ * first two; a watch sees the change. text of a PS_RUNNING status begins with the third where the interpreter
+ * did not run the program. SHIM_START with preloaded = 1 is ERR_UNSUPPORTED without an interpreter; with
+ * preloaded = 0 the shim kills the interpreter first. */
 #define SHIM_PARK_FD    8
 #define SHIM_BEGIN_MS   5000
 #define SHIM_TEXT_READY "interpreter ready"        /* then " MARK" when it said one */
 #define SHIM_TEXT_BAD   "interpreter not usable: " /* then why */
+#define SHIM_TEXT_AFRESH                                                                                     \
+	"executed afresh, not by the interpreter that waited: " /* then why                                      \
+	                                                         */
 
 /* DIR/launch (0600) and DIR/key (0400, given to l->uid when set_ids), each atomically. NULL strings are
  * stored as "". */

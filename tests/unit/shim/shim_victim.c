@@ -499,6 +499,10 @@ static void misbehave(const char *how)
 	} else if (strcmp(how, "close") == 0) {
 		close(park_fd);
 		for_ever();
+	} else if (strcmp(how, "late-children") == 0) {
+		pause_ms(100);
+		start(other_session);
+		start(up_and_stay);
 	}
 }
 
@@ -518,6 +522,10 @@ static int do_park(const char *how)
 	if (strcmp(how, "children") == 0) {
 		start(other_session);
 		start(up_and_stay);
+	} else if (strcmp(how, "daemon") == 0) {
+		start(daemon_of_old);
+		while (wait(NULL) < 0 && errno == EINTR)
+			continue;
 	}
 	say_ready(how);
 	misbehave(how);
@@ -532,7 +540,11 @@ static int do_park(const char *how)
 		return 4;
 	}
 	if (strcmp(how, "kill-g") == 0)
-		raise(SIGSTOP);
+		raise(SIGKILL);
+	if (strcmp(how, "close-g") == 0) {
+		close(park_fd);
+		for_ever();
+	}
 	if (chdir(cwd[0]) < 0)
 		return 81;
 	environ = env;

@@ -146,6 +146,21 @@ static void test_runs(void)
 	lab_end(&x);
 }
 
+static void check_text(struct lab *x, const char *want)
+{
+	struct wm_shim_status *st = lab_wait(x, PS_RUNNING);
+
+	is_str(st->text, want, want);
+	ok(st->started_us && !st->ended_us, "of a program that runs");
+	wire_free(WM_SHIM_STATUS, st);
+	lab_wait_output(x, "ready\n");
+	lab_quit(x, LAB_MS);
+	st = lab_wait(x, PS_EXITED);
+	is_int(st->exit_code, 7, "it has the kill ladder of any program");
+	is_str(st->text, "ended after SIGTERM", "and its end is its own");
+	wire_free(WM_SHIM_STATUS, st);
+}
+
 /* The program does not fit what it has loaded: it executes the command itself. */
 static void test_afresh(void)
 {
@@ -155,6 +170,11 @@ static void test_afresh(void)
 	wait_text(&x, SHIM_TEXT_READY);
 	is_int(unpark(&x, 1, "env", NULL, NULL), 0, "an interpreter that executes the command afresh");
 	check_ended(&x, "A=1\nOMPI_X=of the agent\nHEARTH_TOKEN_LAUNCH=of the job\n");
+	lab_end(&x);
+	park_lab(&x, "afresh");
+	wait_text(&x, SHIM_TEXT_READY);
+	is_int(unpark(&x, 1, "handler", NULL, NULL), 0, "and stays");
+	check_text(&x, SHIM_TEXT_AFRESH "the options differ");
 	lab_end(&x);
 }
 
@@ -172,9 +192,9 @@ static void test_large(void)
 	wait_text(&x, SHIM_TEXT_READY);
 	wire_strv_add(&m.argv, lab_victim());
 	wire_strv_add(&m.argv, "exit");
-	for (int i = 0; i < 10; i++)
+	for (int i = 0; i < 15; i++)
 		wire_strv_add(&m.env, big);
-	is_int(lab_ok(&x, WM_SHIM_START, &m, NULL), 0, "a program with 1 MB of environment");
+	is_int(lab_ok(&x, WM_SHIM_START, &m, NULL), 0, "a program with 1.5 MB of environment");
 	check_ended(&x, "");
 	m.cwd = NULL;
 	wire_fini(WM_SHIM_START, &m);
@@ -182,14 +202,22 @@ static void test_large(void)
 	lab_end(&x);
 }
 
+static int has_family(void *arg)
+{
+	return lab_count(arg) == 3;
+}
+
 /* The program runs without it: nothing of it may be left then. */
 static void test_not_wanted(void)
 {
+	cleanup_free char *text = NULL;
 	struct lab x;
 
-	park_lab(&x, "children");
+	park_lab(&x, "late-children");
 	wait_text(&x, SHIM_TEXT_READY);
-	is_int(lab_count(&x), 3, "an interpreter with two children");
+	ok(lab_until(has_family, &x), "an interpreter with two children");
+	is_int(unpark(&x, 1, "env", NULL, &text), ERR_UNSUPPORTED, "it cannot run a program any more");
+	like(text, SHIM_TEXT_BAD "started process ", "because of them");
 	is_int(unpark(&x, 0, "env", NULL, NULL), 0, "another program");
 	check_ended(&x, "A=1\nOMPI_X=of the agent\nHEARTH_TOKEN_LAUNCH=of the job\n");
 	is_int(lab_count(&x), 0, "the interpreter and its children are gone");
@@ -228,6 +256,26 @@ static void test_bad(void)
 	}
 }
 
+/* What leaves its session and its parent is below the shim all the same. */
+static void test_family(void)
+{
+	static const char *const how[] = {"children", "daemon"};
+
+	for (size_t i = 0; i < 2; i++) {
+		struct wm_shim_status *st;
+		struct lab x;
+
+		park_lab(&x, how[i]);
+		st = lab_wait(&x, PS_PARKED);
+		like(st->text, SHIM_TEXT_BAD "started process ", how[i]);
+		wire_free(WM_SHIM_STATUS, st);
+		is_int(lab_count(&x), 0, "all of it is gone");
+		is_int(unpark(&x, 0, "exit", "0", NULL), 0, "the process starts without it");
+		check_ended(&x, "");
+		lab_end(&x);
+	}
+}
+
 static void test_no_command(void)
 {
 	struct lab x;
@@ -252,24 +300,28 @@ static void check_failed(struct lab *x, const char *text)
 	wire_free(WM_SHIM_STATUS, st);
 }
 
-/* It got the program: there is no way back. */
+/* It got the program and did not begin it: the program starts all the same. */
 static void test_never_begins(void)
 {
 	static const char *const cases[][2] = {
 	    {"die-g", "the interpreter ended before it ran the program: exit 4: gave up"},
+	    {"kill-g", "the interpreter ended before it ran the program: SIGKILL"},
 	    {"wrong-g", "the interpreter did not answer the program with 'g' or 'c'"},
+	    {"close-g", "the interpreter closed its socket before it ran the program"},
 	    {"no-g", "the interpreter did not begin the program within 5 s"},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		cleanup_free char *text = NULL;
+		cleanup_free char *text = xasprintf(SHIM_TEXT_AFRESH "%s", cases[i][1]);
 		struct lab x;
 
 		park_lab(&x, cases[i][0]);
 		wait_text(&x, SHIM_TEXT_READY);
-		is_int(unpark(&x, 1, "exit", "0", &text), ERR_INVALID, "the start fails");
-		is_str(text, cases[i][1], "and the answer says why");
-		check_failed(&x, cases[i][1]);
+		is_int(unpark(&x, 1, i % 2 ? "env" : "handler", NULL, NULL), 0, "the command starts afresh");
+		if (i % 2)
+			check_ended(&x, "A=1\nOMPI_X=of the agent\nHEARTH_TOKEN_LAUNCH=of the job\n");
+		else
+			check_text(&x, text);
 		lab_end(&x);
 	}
 }
@@ -295,8 +347,9 @@ static void test_quit(void)
 	struct lab x;
 	int fd;
 
-	park_lab(&x, "children");
+	park_lab(&x, "late-children");
 	wait_text(&x, SHIM_TEXT_READY);
+	ok(lab_until(has_family, &x), "an interpreter with two children");
 	lab_quit(&x, LAB_MS);
 	check_failed(&x, "stopped before it was started");
 	lab_end(&x);
@@ -328,7 +381,7 @@ static void test_mirror_ends(void)
 	int fd;
 
 	for (int ready = 0; ready < 2; ready++) {
-		prepare(&x, ready ? "children" : "never");
+		prepare(&x, ready ? "late-children" : "never");
 		x.l.await_launcher = 1;
 		lab_start(&x);
 		fd = shim_connect(x.dir, x.l.shim_token, LAB_MS, &e);
@@ -354,7 +407,7 @@ static void test_lease(void)
 	struct lab x;
 	struct err e;
 
-	prepare(&x, "children");
+	prepare(&x, "late-children");
 	x.l.lease = xasprintf("%s/lease", x.dir);
 	r.until_us = lease_until_us(r.last_ack_us, r.lease_ms);
 	proc_boot_id(r.boot_id, &e);
@@ -486,6 +539,7 @@ int main(void)
 	test_large();
 	test_not_wanted();
 	test_bad();
+	test_family();
 	test_no_command();
 	test_never_begins();
 	test_quit();
