@@ -82,6 +82,8 @@ static void adopt_proc(struct lproc *p)
 
 	adopt_rsh_id(p);
 	p->quit = lproc_was_quit(p);
+	/* The earlier agent may have started it: and its failure must be reported. */
+	p->went |= p->kind == PROC_RANK && launch_is_taken(p->l) && p->l->going;
 	if (find_shim(p, &e) < 0) {
 		lproc_end(p, PS_LOST, e.text);
 		return;

@@ -397,9 +397,9 @@ void launch_start_rank(struct lproc *p)
 	shimlink_start(p->link, &p->start->argv, &p->start->env, cwd, p->start->preloaded);
 }
 
-void launch_start_refused(struct lproc *p, const char *text)
+void launch_start_refused(struct lproc *p, enum err_code code, const char *text)
 {
-	if (p->start && p->start->preloaded) { /* it ended in between */
+	if (code == ERR_UNSUPPORTED && p->start && p->start->preloaded) { /* it ended in between */
 		launch_say(p->l, "rank %u: the interpreter that waits is not used: %s", p->rank, text);
 		p->start->preloaded = 0;
 		launch_start_rank(p);

@@ -322,15 +322,16 @@ static void on_gone(int lost, void *arg)
 		launch_proc_changed(p); /* a released shim has gone: the clean-up waits for it */
 }
 
-static void on_refused(uint16_t order, const char *text, void *arg)
+static void on_refused(uint16_t order, enum err_code code, const char *text, void *arg)
 {
 	struct lproc *p = arg;
 
 	/* A failed start comes as a state too; the others were too late, and no harm. */
 	log_info("event=shim_refused job=%" PRIu64 " attempt=%u proc=%s order=%s reason=\"%s\"", p->l->job,
 	         p->l->attempt, p->name, wire_name(order), text);
-	if (order == WM_SHIM_START && p->state == PS_PARKED)
-		launch_start_refused(p, text);
+	/* CONFLICT: an earlier agent has started it; its state follows. */
+	if (order == WM_SHIM_START && p->state == PS_PARKED && code != ERR_CONFLICT)
+		launch_start_refused(p, code, text);
 }
 
 static const struct shimlink_ops link_ops = {.status = on_status, .gone = on_gone, .refused = on_refused};

@@ -199,7 +199,7 @@ static void got_ok(struct shimlink *l, const struct wm_shim_ok *m, uint64_t id)
 		return;
 	}
 	if (l->ops->refused)
-		l->ops->refused((uint16_t)(id & 0xffff), m->text, l->arg);
+		l->ops->refused((uint16_t)(id & 0xffff), (enum err_code)m->code, m->text, l->arg);
 }
 
 static void got_frame(struct shimlink *l, const struct wire_frame *f)

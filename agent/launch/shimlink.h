@@ -22,8 +22,8 @@ struct shimlink_ops {
 	/* The shim does not run any more. lost = 1: it left no record of an end (after release: lost = 0 whatever
 	 * it left). */
 	void (*gone)(int lost, void *arg);
-	/* Answer to an order that failed. */
-	void (*refused)(uint16_t order, const char *text, void *arg);
+	/* Answer to an order that failed; also, later, of one that could not be sent. */
+	void (*refused)(uint16_t order, enum err_code code, const char *text, void *arg);
 };
 
 /* id: the shim as its state file says. token: DIR/key. Strings are copied; ops must outlive the link. */

@@ -42,9 +42,9 @@
 struct unreadable_launch {
 	uint64_t job, epoch; /* epoch 0: no order has named it */
 	uint32_t attempt;
-	char *key, *dir;
-	char *why;   /* the plan could not be read */
-	char *token; /* the mark; NULL unknown */
+	char *key, *folder, *dir; /* a job that took a parked launch over has the folder of the parking */
+	char *why;                /* the plan could not be read */
+	char *token;              /* the mark; NULL unknown */
 	char *text;
 	struct unreadable_launches *owner;
 	struct sweep_ask *sweep; /* NULL none under way */
@@ -159,7 +159,7 @@ static int look_into(const char *name, void *arg)
 static void find_container(struct unreadable_launch *w, struct launch_host *host)
 {
 	struct launch_paths paths = {.run = w->dir, .work = w->dir};
-	struct container_params p = {.name = w->key, .token = w->token ? w->token : "?", .paths = &paths};
+	struct container_params p = {.name = w->folder, .token = w->token ? w->token : "?", .paths = &paths};
 
 	if (!w->container)
 		w->container = container_adopt(host->env, &p, NULL, NULL, NULL);
@@ -168,7 +168,8 @@ static void find_container(struct unreadable_launch *w, struct launch_host *host
 /* Its processes run, or may run, as a newer agent wants it. */
 static int goes_on(const struct unreadable_launch *w)
 {
-	return w->newer && w->state >= LAUNCH_PREPARING && w->state <= LAUNCH_RUNNING;
+	return w->newer &&
+	       ((w->state >= LAUNCH_PREPARING && w->state <= LAUNCH_RUNNING) || w->state == LAUNCH_PARKED);
 }
 
 static cJSON *read_life(const struct unreadable_launch *w)
@@ -330,6 +331,7 @@ static void unreadable_free(struct unreadable_launch *w)
 	if (w->container)
 		container_forget(w->container);
 	free(w->key);
+	free(w->folder);
 	free(w->dir);
 	free(w->why);
 	free(w->token);
@@ -358,7 +360,7 @@ static void let_go_on(struct unreadable_launches *ws, struct unreadable_launch *
 	cJSON *o = read_life(w);
 
 	if (o) {
-		json_get_i64(o, "", "state", LAUNCH_PREPARING, LAUNCH_CLEANED, &state, NULL);
+		json_get_i64(o, "", "state", LAUNCH_PREPARING, LAUNCH_PARKED, &state, NULL);
 		json_get_i64(o, "", "epoch", 0, INT64_MAX, &epoch, NULL);
 	}
 	cJSON_Delete(o);
@@ -377,16 +379,35 @@ static void end_newer(struct unreadable_launches *ws, struct unreadable_launch *
 
 /* ---- outside ------------------------------------------------------------------------------------------ */
 
-void unreadable_launches_add(struct unreadable_launches *ws, const char *key, uint64_t job, uint32_t attempt,
-                             const struct err *why)
+/* A job that took a parked launch over has its folder; `life` says which one. */
+static void find_name(struct unreadable_launch *w)
+{
+	unsigned long long job;
+	unsigned attempt;
+	const char *of = "";
+	cJSON *o = read_life(w);
+	int end = 0;
+
+	if (o && json_get_str(o, "", "launch", &of, NULL) == 0 &&
+	    sscanf(of, "%llu.%u%n", &job, &attempt, &end) == 2 && !of[end]) {
+		w->job = job;
+		w->attempt = attempt;
+	}
+	cJSON_Delete(o);
+	w->key = xasprintf("%" PRIu64 ".%u", w->job, w->attempt);
+}
+
+void unreadable_launches_add(struct unreadable_launches *ws, const char *folder, uint64_t job,
+                             uint32_t attempt, const struct err *why)
 {
 	struct unreadable_launch *w = xcalloc(1, sizeof(*w));
 
 	w->owner = ws;
 	w->job = job;
 	w->attempt = attempt;
-	w->key = xstrdup(key);
-	w->dir = xasprintf("%s/%s", ws->host->env->cfg.run_dir, key);
+	w->folder = xstrdup(folder);
+	w->dir = xasprintf("%s/%s", ws->host->env->cfg.run_dir, folder);
+	find_name(w);
 	w->why = xstrdup(why->text);
 	w->newer = why->code == ERR_UNSUPPORTED && !was_restarted(w, ws->host);
 	DL_APPEND(ws->list, w);
@@ -403,7 +424,7 @@ static void collect_folder(struct unreadable_launches *ws, struct unreadable_lau
 	struct err e = {0};
 
 	if (w->state == LAUNCH_ENDED) {
-		if (trash_put(ws->host->trash, w->dir, w->key, &e) < 0)
+		if (trash_put(ws->host->trash, w->dir, w->folder, &e) < 0)
 			log_warn("event=not_removed job=%" PRIu64 " attempt=%u reason=\"%s\"", w->job, w->attempt,
 			         e.text);
 		w->state = LAUNCH_CLEANED;
@@ -489,7 +510,7 @@ void unreadable_launches_discard(struct unreadable_launches *ws)
 
 	DL_FOREACH_SAFE (ws->list, w, next)
 		if (w->state != LAUNCH_STOPPING && !goes_on(w)) {
-			trash_put(ws->host->trash, w->dir, w->key, NULL);
+			trash_put(ws->host->trash, w->dir, w->folder, NULL);
 			forget_unreadable(ws, w);
 		}
 }

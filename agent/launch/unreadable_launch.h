@@ -28,8 +28,9 @@ int unreadable_launch_has_shims(const char *dir);
 
 struct unreadable_launches *unreadable_launches_create(struct launch_host *host);
 void unreadable_launches_destroy(struct unreadable_launches *ws); /* memory only; NULL allowed */
-void unreadable_launches_add(struct unreadable_launches *ws, const char *key, uint64_t job, uint32_t attempt,
-                             const struct err *why); /* ERR_UNSUPPORTED: a newer agent wrote it */
+/* job, attempt: of the folder's name. why ERR_UNSUPPORTED: a newer agent wrote it. */
+void unreadable_launches_add(struct unreadable_launches *ws, const char *folder, uint64_t job,
+                             uint32_t attempt, const struct err *why);
 /* Answers an order for such a launch: 1. Returns 0 for another launch. */
 int unreadable_launches_order(struct unreadable_launches *ws, uint16_t type, uint64_t job, uint32_t attempt,
                               uint64_t epoch);

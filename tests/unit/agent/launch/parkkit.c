@@ -88,15 +88,22 @@ void park_clean(struct park_pool *p, uint64_t job, uint32_t attempt)
 	ok(park_wait_all(p, job, LAUNCH_CLEANED), "%d.%u is cleaned", (int)job, attempt);
 }
 
-uint32_t park_exit_code(const struct ctl_agent *g, uint64_t job, uint32_t rank)
+const struct wm_proc_report *park_rank(const struct ctl_agent *g, uint64_t job, uint32_t rank)
 {
 	for (int i = 0; i < CTL_PROCS; i++) {
 		const struct wm_proc_report *r = g->procs[i].r;
 
-		if (r && r->job == job && r->kind == PROC_RANK && r->rank == rank && r->state == PS_EXITED)
-			return r->exit_code;
+		if (r && r->job == job && r->kind == PROC_RANK && r->rank == rank)
+			return r;
 	}
-	return 999;
+	return NULL;
+}
+
+uint32_t park_exit_code(const struct ctl_agent *g, uint64_t job, uint32_t rank)
+{
+	const struct wm_proc_report *r = park_rank(g, job, rank);
+
+	return r && r->state == PS_EXITED ? r->exit_code : 999;
 }
 
 int park_has_folder(const struct park_pool *p, const struct ctl_agent *g)

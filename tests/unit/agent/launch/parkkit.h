@@ -26,6 +26,8 @@ void park_take(struct park_pool *p, uint64_t job, const char *shell);
 void park_go(struct park_pool *p, uint64_t job);
 int park_wait_all(struct park_pool *p, uint64_t job, enum launch_state state);
 void park_clean(struct park_pool *p, uint64_t job, uint32_t attempt);
+const struct wm_proc_report *park_rank(const struct ctl_agent *g, uint64_t job,
+                                       uint32_t rank);                           /* NULL: unknown */
 uint32_t park_exit_code(const struct ctl_agent *g, uint64_t job, uint32_t rank); /* 999: unknown */
 /* Is there DIR/KIND/POOL.PARKING on that node? kind: "jobs". */
 int park_has_folder(const struct park_pool *p, const struct ctl_agent *g);

@@ -1,6 +1,7 @@
 /*
- * Real hearth-agents with parked launches, and what goes wrong: refused take-overs, an agent that dies at any
- * step, a dead launcher or shim, kills. Nothing of a launch stays behind, and no job runs twice.
+ * Real hearth-agents with parked launches, and what goes wrong: refused
+ * take-overs, an agent that dies at any step, a dead launcher or shim, kills.
+ * Nothing of a launch stays behind, and no job runs twice.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -27,7 +28,8 @@ static int is_back(struct ctl *ctl, void *arg)
 	return a->synced >= *(int *)arg || ctl_is_zombie((uint32_t)a->pid);
 }
 
-/* A process that the dead agent had just forked may hold its lock for a moment. */
+/* A process that the dead agent had just forked may hold its lock for a moment.
+ */
 static void restart(const char *fault)
 {
 	int n = a->connections + 1;
@@ -73,7 +75,8 @@ static void test_refused(void)
 	park_take(&p, 64, "true");
 	ok(park_wait(a, 64, LAUNCH_FAILED), "a second one does not");
 	like(a->launch->text, "launch 60.1 is not parked on this node", "the reason says so");
-	park_take(&p, 63, "test $RANK = 1 && exit 5; exec sleep 100"); /* repeated, as after a lost answer */
+	park_take(&p, 63, "test $RANK = 1 && exit 5; exec sleep 100"); /* repeated, as after a
+	                                                                  lost answer */
 	park_go(&p, 63);
 	ok(park_wait(a, 63, LAUNCH_ENDED), "the first one runs and ends");
 	is_int(park_exit_code(a, 63, 1), 5, "with its exit status");
@@ -136,8 +139,8 @@ static int is_ended(uint64_t job)
 	return a->states[job] == LAUNCH_ENDED || a->states[job] == LAUNCH_FAILED;
 }
 
-/* Dies at the n-th point of a take-over and comes back; hearthd says again what was not answered. Returns 0
- * when there is no n-th point. */
+/* Dies at the n-th point of a take-over and comes back; hearthd says again what
+ * was not answered. Returns 0 when there is no n-th point. */
 static int die_at(unsigned n, const char *launcher, uint64_t pool)
 {
 	struct park_pool p = {c, one, launcher, 2, pool, 1, NULL};
@@ -166,7 +169,8 @@ static int die_at(unsigned n, const char *launcher, uint64_t pool)
 	if (a->states[job] == LAUNCH_READY)
 		park_go(&p, job);
 	ok(is_ended(job), "the job ends");
-	if (a->states[job] == LAUNCH_FAILED) { /* hearthd starts it cold, and has no use for the launch */
+	if (a->states[job] == LAUNCH_FAILED) { /* hearthd starts it cold, and has no
+		                                      use for the launch */
 		ctl_kill(a, p.id, 1, 1, 0);
 		is_ended(p.id);
 		park_clean(&p, p.id, 1);
@@ -204,6 +208,136 @@ static void test_broken(uint8_t kind, uint32_t rank, uint64_t pool)
 	is_int(park_processes(&p, 0), 0, "no process is left");
 }
 
+/* ---- an agent that dies at the start
+ * ----------------------------------------------------------------- */
+
+#define AFTER_START "agent.take=7" /* of the first rank of two, the only one of one */
+
+static void take_and_die(struct park_pool *p, uint64_t job)
+{
+	restart(AFTER_START);
+	park_all(p);
+	park_take(p, job, "");
+	ok(is_ready(job), "job %d is ready", (int)job);
+	park_go(p, job);
+	is_ended(job);
+	ok(ctl_is_zombie((uint32_t)a->pid), "the agent dies behind the start of its rank");
+}
+
+/* Why it did not start is the user's to know. */
+static void test_reason(void)
+{
+	struct park_pool p = {c, one, "direct", 1, 160, 1, NULL};
+	const struct wm_proc_report *r;
+
+	p.spec = "{\"name\":\"t\",\"command\":[\"/no/such\"],\"launcher\":\"direct\","
+	         "\"resources\":{\"instances\":1,\"ranks_per_instance\":1}}";
+	take_and_die(&p, 161);
+	restart(NULL);
+	ok(park_wait(a, 161, LAUNCH_ENDED), "the next agent reports the end of the launch");
+	r = park_rank(a, 161, 0);
+	is_int(r ? r->state : 0, PS_FAILED, "and that its rank failed to start");
+	like(r ? r->text : "", "/no/such", "and why");
+	park_clean(&p, 161, 1);
+}
+
+/* In place of Python: it says that it is ready, takes a program, and begins it
+ * when there is a file. */
+static char *slow_interpreter(const char *dir, const char *begin)
+{
+	cleanup_free char *text = xasprintf("#!/bin/sh\necho ready >&8\ncat <&8 >/dev/null\n"
+	                                    "while [ ! -e %s ]; do sleep 0.02; done\nprintf g >&8\nexit 7\n",
+	                                    begin);
+	char *path = xasprintf("%s/python3", dir);
+	struct err e = {0};
+
+	if (fs_replace(path, text, strlen(text), 0755, &e) < 0)
+		tap_bail("%s", e.text);
+	return path;
+}
+
+static void test_slow_start(void)
+{
+	struct park_pool p = {c, one, "direct", 1, 162, 1, NULL};
+	char dir[] = "/srv/hearth-test-XXXXXX"; /* jobs of root's agent have a /tmp of
+	                                           their own */
+	const char *seen = geteuid() == 0 && mkdtemp(dir) ? dir : tap_tmpdir();
+	cleanup_free char *begin = xasprintf("%s/begin", seen), *python = slow_interpreter(seen, begin);
+	cleanup_free char *spec =
+	    xasprintf("{\"name\":\"t\",\"command\":[\"%s\",\"x.py\"],\"launcher\":\"direct\","
+	              "\"warm_pool\":{\"preload\":[\"json\"],\"keep_alive_s\":60},"
+	              "\"resources\":{\"instances\":1,\"ranks_per_instance\":1}}",
+	              python);
+
+	p.spec = spec;
+	take_and_die(&p, 163);
+	restart(NULL);
+	ok(ctl_wait_log(a, "order=shim_start reason=\"started already\"", LONG),
+	   "the next agent starts it once more, too late");
+	fs_replace(begin, "", 0, 0644, NULL);
+	ok(park_wait(a, 163, LAUNCH_ENDED), "the rank begins later, and the launch ends");
+	is_int(park_exit_code(a, 163, 0), 7, "with its exit status");
+	park_clean(&p, 163, 1);
+	if (seen == dir)
+		fs_rm_rf(dir, NULL);
+}
+
+/* ---- a plan that cannot be read
+ * ------------------------------------------------------------------------ */
+
+static void make_newer(const struct park_pool *p)
+{
+	cleanup_free char *path = NULL, *text = NULL;
+	char sock[512];
+	struct err e = {0};
+	size_t n = 0;
+
+	ctl_sock_path(a, sock, sizeof(sock));
+	path = xasprintf("%.*s/%d.%u/plan", (int)(strrchr(sock, '/') - sock), sock, (int)p->id, p->parking);
+	ctl_agent_kill(a, SIGKILL);
+	a->control = NULL;
+	if (fs_read_file(path, 1 << 20, &text, &n, &e) < 0 || n < 7 || strncmp(text + n - 7, "plan ", 5) != 0)
+		tap_bail("the plan has no version: %s", e.text);
+	text[n - 2] = '9';
+	if (fs_replace(path, text, n, 0600, &e) < 0)
+		tap_bail("%s", e.text);
+}
+
+static void end_newer(const struct park_pool *p, uint64_t job, uint32_t attempt)
+{
+	ok(park_processes(p, 0) > 0, "its processes run");
+	ctl_kill(a, job, attempt, 1, 0);
+	ok(park_wait(a, job, LAUNCH_ENDED), "an order ends it");
+	is_int(park_processes(p, 0), 0, "no process is left");
+	ctl_collect(a, job, attempt, 1, 0);
+	ok(park_wait(a, job, LAUNCH_CLEANED), "it is cleaned");
+}
+
+/* Known by the job that has it, not by the parking that it was. */
+static void test_newer(void)
+{
+	struct park_pool p = {c, one, "direct", 1, 164, 1, NULL}, waits = {c, one, "direct", 1, 166, 1, NULL};
+
+	restart(NULL);
+	park_all(&p);
+	park_take(&p, 165, "exec sleep 100");
+	ok(is_ready(165), "a job takes a launch over");
+	park_go(&p, 165);
+	ok(park_wait(a, 165, LAUNCH_RUNNING), "it runs");
+	make_newer(&p);
+	a->states[164] = a->states[165] = 0;
+	restart(NULL);
+	is_int(a->states[165], LAUNCH_RUNNING, "an older agent says that the job runs");
+	is_int(a->states[164], 0, "and nothing of the parking");
+	end_newer(&p, 165, 1);
+	park_all(&waits);
+	make_newer(&waits);
+	a->states[166] = 0;
+	restart(NULL);
+	is_int(a->states[166], LAUNCH_PARKED, "an older agent says that a parked launch is parked");
+	end_newer(&waits, 166, 1);
+}
+
 int main(void)
 {
 	const char *top = getenv("HEARTH_TOP_BUILDDIR") ? getenv("HEARTH_TOP_BUILDDIR") : "..";
@@ -222,9 +356,12 @@ int main(void)
 	test_killed("mpirun", 68);
 	test_adopted();
 	test_broken(PROC_MPIRUN, 0xffffffff, 74);
+	test_newer();
 #ifdef HEARTH_FAULTS
 	test_dying("direct", 80);
 	test_dying("mpirun", 120);
+	test_reason();
+	test_slow_start();
 #endif
 	ctl_stop(c);
 	return tap_done();
