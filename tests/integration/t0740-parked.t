@@ -3,6 +3,7 @@
 # own and exit status; again and again, under direct and mpirun; and no process is left after a drop.
 . "${HEARTH_TOP_SRCDIR:?}/tests/lib/tap.sh"
 . "$HEARTH_TOP_SRCDIR/tests/lib/cluster.sh"
+. "$HEARTH_TOP_SRCDIR/tests/lib/parked.sh"
 why=$(cluster_can_as)
 [ -z "$why" ] || skip_all "$why"
 # shellcheck disable=SC2034 # read by cluster.sh
@@ -15,26 +16,20 @@ spec() { # NAME SHELL-COMMAND LAUNCHER
 }
 submit() { cluster_as daemon submit "$CLUSTER/$1.json" 2>>"$CLUSTER/said"; }
 show() { hearth show "$1" --json | jq -r "$2"; }
-api() { cluster_in head curl -s --unix-socket "$CLUSTER/head/data/hearthd.sock" "${@:2}" "http://h/api/v1$1"; }
-pool() { api "/pools?state=all" | jq -r "[.pools[] | select(.id == $1)][0] | $2"; } # ID FILTER
-newest() { api "/pools?state=all" | jq -r '[.pools[].id] | max'; }
-is_parked() { [ "$(pool "$1" '.parked.state')" = parked ]; }
 run() { # NAME -> id
 	local id
 	id=$(submit "$1")
 	hearth wait "$id" --timeout 60 >/dev/null
 	echo "$id"
 }
-shims() { for host in host1 host2; do cluster_pids "$host"; done | while read -r pid; do tr "\0" " " <"/proc/$pid/cmdline" 2>/dev/null; echo; done | grep -c "^[^ ]*hearth-shim " || true; }
-no_shim() { [ "$(shims)" = 0 ]; }
 
 for launcher in direct mpirun; do
 	spec "first-$launcher" 'echo one-$RANK' $launcher
 	spec "second-$launcher" 'echo two-$RANK-$HEARTH_JOB_ID' $launcher
 	spec "third-$launcher" 'echo three; exit 7' $launcher
 	run "first-$launcher" >/dev/null
-	id=$(newest)
-	wait_until 30 is_parked "$id" || diag "$(pool "$id" .parked)"
+	id=$(pool_newest)
+	pool_park "$id"
 	is "$(pool "$id" '.parked.state')" parked "$launcher: the pool is parked after a job"
 	two=$(run "second-$launcher")
 	is "$(show "$two" '.attempts[0].pool.level')" launch "$launcher: the next job takes what is parked"
@@ -44,12 +39,12 @@ for launcher in direct mpirun; do
 	like "$(cat "$CLUSTER/out")" 'two-0' "$launcher: its first rank wrote"
 	like "$(cat "$CLUSTER/out")" 'two-1' "$launcher: and its second one"
 	unlike "$(cat "$CLUSTER/out")" 'one-' "$launcher: its logs have nothing of the job before"
-	wait_until 30 is_parked "$id" || diag "$(pool "$id" .parked)"
+	pool_park "$id"
 	three=$(run "third-$launcher")
 	is "$(show "$three" '.attempts[0].pool.level')" launch "$launcher: the pool was parked again"
 	is "$(show "$three" .status)" failed "$launcher: a job that fails"
 	is "$(show "$three" .exit_code)" 7 "$launcher: has its own exit code"
-	wait_until 30 is_parked "$id" || diag "$(pool "$id" .parked)"
+	pool_park "$id"
 	ok "$launcher: processes wait" test "$(shims)" -gt 0
 	hearth pool drop "$id" >/dev/null
 	wait_until 20 no_shim

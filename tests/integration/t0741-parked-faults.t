@@ -3,6 +3,7 @@
 # then is never worse off than cold.
 . "${HEARTH_TOP_SRCDIR:?}/tests/lib/tap.sh"
 . "$HEARTH_TOP_SRCDIR/tests/lib/cluster.sh"
+. "$HEARTH_TOP_SRCDIR/tests/lib/parked.sh"
 why=$(cluster_can_as)
 [ -z "$why" ] || skip_all "$why"
 # shellcheck disable=SC2034 # read by cluster.sh
@@ -15,34 +16,26 @@ spec() { # NAME SHELL-COMMAND LAUNCHER
 }
 submit() { cluster_as daemon submit "$CLUSTER/$1.json" 2>>"$CLUSTER/said"; }
 show() { hearth show "$1" --json | jq -r "$2"; }
-api() { cluster_in head curl -s --unix-socket "$CLUSTER/head/data/hearthd.sock" "${@:2}" "http://h/api/v1$1"; }
-pool() { api "/pools?state=all" | jq -r "[.pools[] | select(.id == $1)][0] | $2"; } # ID FILTER
-newest() { api "/pools?state=all" | jq -r '[.pools[].id] | max'; }
-is_parked() { [ "$(pool "$1" '.parked.state')" = parked ]; }
 run() { # NAME -> id
 	local id
 	id=$(submit "$1")
 	hearth wait "$id" --timeout 60 >/dev/null
 	echo "$id"
 }
-shims() { for host in host1 host2; do cluster_pids "$host"; done | while read -r pid; do tr "\0" " " <"/proc/$pid/cmdline" 2>/dev/null; echo; done | grep -c "^[^ ]*hearth-shim " || true; }
-no_shim() { [ "$(shims)" = 0 ]; }
 
-park() { wait_until 40 is_parked "$1" || diag "$(pool "$1" .parked)"; }
-pids_of() { for host in host1 host2; do cluster_pids "$host"; done | while read -r pid; do [ "$(cat "/proc/$pid/comm" 2>/dev/null)" != "$1" ] || echo "$pid"; done; }
 good() { # DESCRIPTION: a job starts now and completes
 	local id
 	id=$(run again)
 	is "$(show "$id" .status)" completed "$1: the next job completes"
 	diag "level $(show "$id" '.attempts[0].pool.level'), $(show "$id" '.attempts | length') attempt(s)"
 	like "$({ hearth logs "$id" --rank 0; hearth logs "$id" --rank 1; } 2>&1 | sort | tr "\\n" " ")" "again-0.*again-1" "$1: with its output"
-	park "$pool"
+	pool_park "$pool"
 }
 
 spec again 'echo again-$RANK' mpirun
 run again >/dev/null
-pool=$(newest)
-park "$pool"
+pool=$(pool_newest)
+pool_park "$pool"
 is "$(pool "$pool" .parked.state)" parked "the pool is parked"
 number=$(pool "$pool" .parked.number)
 cluster_signal hearthd KILL
@@ -52,7 +45,7 @@ for host in $CLUSTER_HOSTS; do wait_until 60 cluster_node_up "$host"; done
 is "$(pool "$pool" '[.parked.number, .parked.state] | join(" ")')" "$number parked" "hearthd was killed: the same launch waits"
 good "hearthd was killed"
 for name in mpirun orted hearth-shim hearth-rank; do
-	victim=$(pids_of "$name" | tail -n 1)
+	victim=$(pids_named "$name" | tail -n 1)
 	[ -n "$victim" ] || diag "no $name"
 	kill -KILL "$victim"
 	good "$name was killed"
@@ -61,7 +54,7 @@ cluster_signal agent-host2 KILL
 wait_until 30 cluster_gone agent-host2
 cluster_agent host2 --slots 2 --fake-gpus 1 --min-uid 1
 wait_until 60 cluster_node_up host2
-park "$pool"
+pool_park "$pool"
 good "an agent was killed"
 hearth pool drop "$pool" >/dev/null
 wait_until 20 no_shim
