@@ -81,6 +81,23 @@ def _hearth_park(main):
 
         return len(posix.listdir("/proc/self/task")), _thread._count()
 
+    # What a process hands on, also through the execve of a start afresh, and two settings of Python.
+    def settings():
+        import _signal
+
+        found = {"umask": [line for line in read_file("/proc/self/status").split(b"\n") if line.startswith(b"Umask:")],
+                 "nice value": posix.getpriority(posix.PRIO_PROCESS, 0), "CPUs": posix.sched_getaffinity(0),
+                 "folder": posix.getcwd(), "recursion limit": sys.getrecursionlimit(),
+                 "limit of tracebacks": getattr(sys, "tracebacklimit", None),
+                 "interval timers": [_signal.getitimer(which) != (0.0, 0.0) for which in range(3)]}
+        for line in read_file("/proc/self/limits").split(b"\n")[1:]:
+            found["limit " + line[:26].decode().strip()] = line[26:]
+        return found
+
+    def setting_change(was):
+        now = settings()
+        return next(("changed the " + name for name in now if now[name] != was[name]), None)
+
     def thread_change(was):
         tasks, known = threads()
         if known > was[1]:
@@ -119,7 +136,7 @@ def _hearth_park(main):
         return None
 
     def started(was):
-        change = thread_change(was["threads"]) or signal_change(was["signals"])
+        change = thread_change(was["threads"]) or signal_change(was["signals"]) or setting_change(was["settings"])
         if not change and children():
             change = "started a process"
         if not change:
@@ -129,7 +146,7 @@ def _hearth_park(main):
                     break
         return change or seed_change() or variable_change()
 
-    # Variables that an import sets (sklearn: KMP_DUPLICATE_LIB_OK) come over the program's own, which are equal.
+    # Variables that Python or an import sets (sklearn: KMP_DUPLICATE_LIB_OK) come over the program's own, which are equal.
     def set_by_imports():
         return {name: value for name, value in posix.environ.items() if first_env.get(name) != value}
 
@@ -315,7 +332,7 @@ def _hearth_park(main):
             b"GROUP_RANK", b"ROLE_RANK", b"ROLE_NAME", b"WORLD_SIZE", b"LOCAL_WORLD_SIZE", b"GROUP_WORLD_SIZE",
             b"ROLE_WORLD_SIZE", b"TF_CONFIG", b"PWD", b"OLDPWD",
         ) or name.startswith((
-            b"HEARTH_", b"SM_", b"TRAINING_JOB_", b"MASTER_", b"TORCHELASTIC_", b"OMPI_", b"PMIX_", b"PMI_", b"PRTE_",
+            b"HEARTH_", b"SM_", b"TRAINING_JOB_", b"MASTER_", b"TORCHELASTIC_", b"OMPI_", b"PMIX_", b"PMI_", b"ORTE_", b"PRTE_",
         ))
 
     def variables(env):
@@ -455,6 +472,9 @@ def _hearth_park(main):
             sys.orig_argv = words
         for was, now in moved:
             sys.path[sys.path.index(was)] = now
+        processes = sys.modules.get("multiprocessing.process")
+        if processes and processes.ORIGINAL_DIR == state["cwd"]:  # where a child that is spawned begins
+            processes.ORIGINAL_DIR = posix.getcwd()
         if folder is not None:
             sys.path.insert(0, folder)
         module = words[at + 1] if words[at] == "-m" else None
@@ -540,7 +560,8 @@ def _hearth_park(main):
                 posix.write(2, b"hearth-park: %s\n" % one_line("%s: %s" % (type(failure).__name__, failure)))
                 posix._exit(1)
 
-    first_env = dict(posix.environ)
+    # What was given. Python adds LC_CTYPE in the locale C, and site what its owner wants: both do it for each program.
+    first_env = variables(read_file("/proc/self/environ").split(b"\0"))
     begun = started_ns()
     link = int(posix.environ.get(b"HEARTH_PARK_FD", b"-1"))
     if link < 0 or sys.version_info < (3, 9):
@@ -552,7 +573,8 @@ def _hearth_park(main):
         del sys.path[0]
     posix.set_inheritable(link, False)
     names = sys.argv[1:]
-    was = {"threads": threads(), "signals": signals(), "descriptors": descriptors()}
+    was = {"threads": threads(), "signals": signals(), "descriptors": descriptors(),
+           "settings": settings()}
     for name in names:
         if name != "--cuda-context":
             import_one(name, was)

@@ -166,6 +166,7 @@ static const struct {
     {"OMPI_", 1},
     {"PMIX_", 1},
     {"PMI_", 1},
+    {"ORTE_", 1},
     {"PRTE_", 1},
     /* The shell's notion of the working folder; the folder itself is set by the start. */
     {"PWD", 0},

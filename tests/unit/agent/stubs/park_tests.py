@@ -93,6 +93,11 @@ def test_programs(python):
         compare(python, name, files, ["-m", module, "--x", "a"])
 
 
+def test_spawn(python):
+    compare(python, "the folder of children that are spawned", "import multiprocessing.process as p\nprint(p.ORIGINAL_DIR)\n",
+            ["main.py"], modules=["multiprocessing"])
+
+
 def test_options(python):
     shown = PROGRAMS["sys"] + PROGRAMS["modules"] + PROGRAMS["main's attributes"] + "assert 0\n"
     for options in (["-u"], ["-O"], ["-OO"], ["-B", "-b"], ["-W", "error"], ["-Wignore", "-X", "dev"], ["-s"], ["-S"],
@@ -147,6 +152,28 @@ def test_cold(python):
           "print(signal.getsignal(signal.SIGPIPE))\n", ["main.py"], "MKL_X", env={"MKL_X": "1"})
 
 
+def test_locale(python):
+    """Python sets variables of its own before the first line runs, for each program again."""
+    shown = "import os\nprint(sorted(os.environ.items()))\n"
+    for given in ({}, {"LANG": "C"}, {"LC_ALL": "C"}, {"LANG": "POSIX", "LC_CTYPE": "C"}):
+        env = dict({name: value for name, value in ENV.items() if name != "LANG"}, **given)
+        later = dict(env, RANK="3")
+        with tempfile.TemporaryDirectory(prefix="park") as folder:
+            write_files(folder, shown)
+            p = Parked(PARK, python, ["json"], (), env, folder)
+            answer = p.go([python, "main.py"], later, folder)
+            plain = subprocess.run([python, "main.py"], cwd=folder, env=later, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+            found = differences((plain.returncode, plain.stdout, plain.stderr), p.end())
+            ok(answer == b"g" and not found, "variables in the locale %s" % given, answer, *found)
+    with tempfile.TemporaryDirectory(prefix="park") as folder:
+        write_files(folder, shown)
+        p = Parked(PARK, python, ["json"], (), dict(ENV, LANG="C"), folder)
+        answer = p.go([python, "main.py"], dict(ENV, LANG="C", LC_CTYPE="C"), folder)
+        ok(answer.startswith(b"c LC_CTYPE differs"), "a program that brings the variable itself", answer)
+        p.end()
+
+
 def test_changed_package(python):
     """A module that was replaced after its import is never used."""
     with tempfile.TemporaryDirectory(prefix="park") as folder:
@@ -195,6 +222,13 @@ def test_refused(python):
             "masked.py": "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2])\n",
             "dice.py": "import random\nrandom.random()\n",
             "rank.py": "import os\nos.environ['RANK'] = '7'\n",
+            "umasked.py": "import os\nos.umask(0o77)\n", "kind.py": "import os\nos.setpriority(os.PRIO_PROCESS, 0, 19 if os.nice(0) < 19 else 18)\n",
+            "bound.py": "import os\nos.sched_setaffinity(0, [max(os.sched_getaffinity(0))])\n",
+            "limited.py": "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))\n",
+            "timed.py": "import signal\nsignal.setitimer(signal.ITIMER_VIRTUAL, 3600)\n",
+            "deep.py": "import sys\nsys.setrecursionlimit(77777)\n",
+            "short.py": "import sys\nsys.tracebacklimit = 1\n",
+            "moved.py": "import os\nos.chdir('/proc')\n",
             "broken.py": "1 / 0\n", "exits.py": "import sys\nsys.exit('bye')\n",
             "work/none": "", "harmless.py": "import os, random\nos.environ['KMP_X'] = '1'\nopen('/etc/passwd').close()\n"})
         env = dict(ENV, PYTHONPATH=folder)
@@ -203,8 +237,14 @@ def test_refused(python):
                              ("handler", "handler changed the handler of signal 10"),
                              ("ignored", "ignored changed the handler of signal 1"),
                              ("masked", "masked changed the mask of signal 12"), ("dice", "dice used random numbers"),
-                             ("rank", "rank changed the variable RANK"), ("broken", "broken: ZeroDivisionError: division"),
+                             ("rank", "rank changed the variable RANK"), ("umasked", "umasked changed the umask"),
+                             ("kind", "kind changed the nice value"), ("limited", "limited changed the limit Max open files"),
+                             ("timed", "timed changed the interval timers"), ("deep", "deep changed the recursion limit"),
+                             ("short", "short changed the limit of tracebacks"),
+                             ("moved", "moved changed the folder"), ("bound", "bound changed the CPUs"), ("broken", "broken: ZeroDivisionError: division"),
                              ("exits", "exits: SystemExit: bye"), ("missing_one", "missing_one: ModuleNotFoundError")):
+            if (name == "kind" and os.nice(0) == 19 and os.geteuid()) or (name == "bound" and len(os.sched_getaffinity(0)) == 1):
+                continue  # it cannot change here
             p = Parked(PARK, python, ["json", name], (), env, "/", start_new_session=True)
             status = p.process.wait(30)
             os.killpg(p.process.pid, 9) if name == "child" else None
@@ -325,6 +365,9 @@ def test_tables():
         body = f.read().split("def late_safe(name):")[1].split("def ")[0]
     names, prefixes = body.split("name.startswith")
     in_c = re.findall(r'\{"(\w+)", (\d)\}', table)
+    with open(os.path.join(HERE, "../../../../agent/stubs/rank.c"), encoding="utf-8") as f:
+        launcher = set(re.findall(r'"(\w+)"', f.read().split("prefixes[] = {")[1].split("}")[0]))
+    ok(len(launcher) > 3 and launcher <= {n for n, p in in_c if p == "1"}, "what hearth-rank passes on is late-safe")
     ok({n for n, p in in_c if p == "0"} == set(re.findall(r'b"(\w+)"', names)) and
        {n for n, p in in_c if p == "1"} == set(re.findall(r'b"(\w+)"', prefixes)), "hearth-park and hearthd agree on late-safe variables")
 
@@ -393,11 +436,13 @@ def main():
         test_protocol(python)
         test_refused(python)
         test_cold(python)
+        test_locale(python)
         test_changed_package(python)
         test_places(python)
         test_python_path(python)
         test_context(python)
         test_options(python)
+        test_spawn(python)
         test_programs(python)
         test_torch(python)
     print("1..%d" % count)
