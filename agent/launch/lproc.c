@@ -112,6 +112,8 @@ void lproc_report(struct lproc *p)
 	const struct launch *l = p->l;
 	/* A rank of a job waits for GO, wherever its shim waits. */
 	uint8_t state = p->state == PS_PARKED && !launch_is_parking(l) ? PS_WAITING : p->state;
+	int runs = p->state == PS_RUNNING && !p->exited;
+	char none[] = "";
 	/* The controller knows an orted by the request that asked for it. */
 	struct wm_proc_report m = {
 	    .job = l->job,
@@ -129,7 +131,7 @@ void lproc_report(struct lproc *p)
 	    .ended_by = p->ended_by,
 	    .started_us = p->started_us,
 	    .ended_us = p->ended_us,
-	    .text = p->text,
+	    .text = runs ? none : p->text, /* of a rank that runs: how it started, for the node's log */
 	    .last_lines = {.data = (uint8_t *)p->last_lines, .n = (uint32_t)p->last_lines_n}};
 	cleanup_free char *key = xasprintf("%s proc %s", l->key, p->name);
 
@@ -144,7 +146,7 @@ static void describe_state(const struct lproc *p, struct text *out)
 		text_add(out, "is parked");
 		break;
 	case PS_RUNNING:
-		text_add(out, "runs, process %u", p->pid);
+		text_add(out, "runs, process %u%s%.300s", p->pid, p->text[0] ? "; " : "", p->text);
 		break;
 	case PS_EXITED:
 		if (p->signal)

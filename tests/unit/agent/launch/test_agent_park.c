@@ -4,10 +4,12 @@
  */
 #include <signal.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/xalloc.h"
 #include "common/os/fsutil.h"
+#include "shim/shim.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/agent/launch/parkkit.h"
 
@@ -78,27 +80,40 @@ static char *with_env(const char *format, const char *env)
 	return xasprintf("%.*s%s%s", (int)(at - format), format, env, at + 2);
 }
 
-/* The interpreter waits with its modules. A job with a variable that Python reads at its start gets another
- * one.
- */
-static void test_preload(const char *launcher, uint64_t pool, uint64_t job, const char *env, const char *want)
+/* A script, or a folder that Python runs as a program. */
+static void write_program(const char *path, int is_file)
 {
 	static const char text[] =
 	    "import os, sys\nprint('wave' in sys.modules, os.environ['RANK'], sys.argv[1:], "
 	    "'cwd' if os.getcwd().endswith('/code') else '')\nsys.exit(7)\n";
-	cleanup_free char *script = xasprintf("%s/script.py", a->dir), *stream = xasprintf("%d rank-0", (int)job);
+	cleanup_free char *script = is_file ? xstrdup(path) : xasprintf("%s/__main__.py", path);
+	struct err e;
+
+	if (!is_file && mkdir(path, 0755) < 0)
+		tap_bail("mkdir %s", path);
+	if (fs_replace(script, text, sizeof(text) - 1, 0644, &e) < 0)
+		tap_bail("%s", e.text);
+}
+
+/* The interpreter waits with its modules. A job with a variable that Python reads at its start gets another
+ * one, and so does one with a folder as its program.
+ */
+static void test_preload(const char *launcher, uint64_t pool, uint64_t job, const char *name, const char *env,
+                         const char *want)
+{
+	int is_file = strchr(name, '.') != NULL;
+	cleanup_free char *program = xasprintf("%s/%s", a->dir, name), *stream = xasprintf("%d rank-0", (int)job);
+	cleanup_free char *system = xasprintf("%d system-algo-1", (int)job);
 	cleanup_free char *format = xasprintf("{\"name\":\"t\",\"command\":[\"/usr/bin/python3\",\"%s\",\"x\"],"
 	                                      "\"launcher\":\"%s\",\"warm_pool\":{\"preload\":[\"wave\"],"
 	                                      "\"keep_alive_s\":60}%%s,"
 	                                      "\"resources\":{\"instances\":1,\"ranks_per_instance\":1}}",
-	                                      script, launcher);
+	                                      program, launcher);
 	struct ctl_agent *one[] = {a, NULL};
 	struct park_pool p = {c, one, launcher, 1, pool, 1, NULL};
 	cleanup_free char *parked = with_env(format, ""), *taken = with_env(format, env);
-	struct err e;
 
-	if (fs_replace(script, text, sizeof(text) - 1, 0644, &e) < 0)
-		tap_bail("%s", e.text);
+	write_program(program, is_file);
 	p.spec = parked;
 	park_all(&p);
 	is_str(a->launch->text, "", "the interpreter is well");
@@ -110,6 +125,8 @@ static void test_preload(const char *launcher, uint64_t pool, uint64_t job, cons
 	is_int(park_exit_code(a, job, 0), 7, "with its exit status");
 	park_clean(&p, job, 1);
 	is_str(ctl_stream(c, stream), want, "the modules were there, or were not");
+	if (!is_file)
+		like(ctl_stream(c, system), SHIM_TEXT_AFRESH, "the node's log tells that it was not used");
 	is_int(park_processes(&p, 0), 0, "no process is left");
 }
 
@@ -133,9 +150,11 @@ int main(void)
 	test_main_path(&(struct park_pool){c, two, "mpirun", 1, 64, 1, NULL}, 65);
 	test_late_go(&(struct park_pool){c, two, "mpirun", 1, 66, 1, NULL}, 67);
 	test_no_go(&(struct park_pool){c, two, "mpirun", 1, 68, 1, NULL}, 69);
-	test_preload("direct", 70, 71, "", "True 0 ['x'] cwd\n");
-	test_preload("mpirun", 72, 73, "", "True 0 ['x'] cwd\n");
-	test_preload("mpirun", 74, 75, ",\"environment\":{\"PYTHONHASHSEED\":\"1\"}", "False 0 ['x'] cwd\n");
+	test_preload("direct", 70, 71, "script.py", "", "True 0 ['x'] cwd\n");
+	test_preload("mpirun", 72, 73, "script.py", "", "True 0 ['x'] cwd\n");
+	test_preload("direct", 76, 77, "program", "", "False 0 ['x'] cwd\n");
+	test_preload("mpirun", 74, 75, "script.py", ",\"environment\":{\"PYTHONHASHSEED\":\"1\"}",
+	             "False 0 ['x'] cwd\n");
 	ctl_stop(c);
 	return tap_done();
 }
