@@ -59,7 +59,7 @@ hurt() { # WHAT
 nodes_up() { for host in $CLUSTER_HOSTS; do cluster_node_up "$host" || return 1; done; }
 lines_of() { { hearth logs "$1" --rank 0; hearth logs "$1" --rank 1; } 2>/dev/null | grep -o 'round-.*' | sort -u | tr '\n' ' '; }
 
-faults=(none none hearthd agent mpirun orted hearth-shim hearth-rank python3)
+faults=(none none none none none hearthd agent mpirun orted hearth-shim hearth-rank python3)
 bad=0 warm=0
 for ((i = 1; i <= rounds; i++)); do
 	status=$((RANDOM % 4 == 0 ? 3 : 0)) before=${faults[RANDOM % ${#faults[@]}]} during=none seconds=0
