@@ -45,6 +45,7 @@ static struct point points[] = {
     {.name = "shim.write"},
     {.name = "shim.spawn"},
     {.name = "shim.reply"},
+    {.name = "shim.deaf"},
     /* agent */
     {.name = "agent.stage"},
     {.name = "agent.launch"},

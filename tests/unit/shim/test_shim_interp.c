@@ -508,6 +508,7 @@ static void fault_lab(struct lab *x, const char *fault, const char *text)
 
 static void test_faults(void)
 {
+	struct wm_shim_status *st;
 	struct lab x;
 	cleanup_free char *text = NULL;
 
@@ -523,6 +524,17 @@ static void test_faults(void)
 	is_int(unpark(&x, 0, "exit", "0", NULL), 0, "the process starts without it");
 	check_ended(&x, "");
 	lab_end(&x);
+	for (int afresh = 0; afresh < 2; afresh++) {
+		setenv("HEARTH_FAULTS", "shim.deaf=1x1000000", 1);
+		park_lab(&x, afresh ? "afresh" : "ok");
+		unsetenv("HEARTH_FAULTS");
+		wait_text(&x, SHIM_TEXT_READY);
+		is_int(unpark(&x, 1, "exit", "0", NULL), ERR_INVALID, "a program that began is not started twice");
+		st = lab_wait(&x, PS_FAILED);
+		is_str(st->text, "the interpreter was killed when it began the program", "and the text says so");
+		wire_free(WM_SHIM_STATUS, st);
+		lab_end(&x);
+	}
 	fault_lab(&x, "shim.state=4", SHIM_TEXT_READY);
 	is_int(unpark(&x, 1, "exit", "0", &text), ERR_INVALID, "a start that is not on record");
 	like(text, "the start cannot be recorded", "fails, and says why");
