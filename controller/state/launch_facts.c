@@ -53,7 +53,7 @@ static cJSON *ids_text(const uint32_t *v, uint32_t n)
 /* A value as all users may see it. Two different ones stay different. */
 static void add_shown(cJSON *o, const char *name, const char *value)
 {
-	cleanup_free char *shown = secret_text(value);
+	cleanup_free char *shown = secret_value(name, value);
 	char digest[HASH_HEX_SIZE];
 	char *both;
 

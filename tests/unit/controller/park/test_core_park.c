@@ -516,9 +516,50 @@ static void test_interpreter(void)
 	}
 }
 
+static uint64_t submit_secret(struct world *w, const char *name, const char *value)
+{
+	char spec[600];
+
+	snprintf(spec, sizeof spec,
+	         "{\"name\": \"p\", \"command\": [\"python3\", \"a.py\"], \"launcher\": \"direct\", "
+	         "\"resources\": {\"gpus_per_instance\": 1}, \"environment\": {\"%s\": \"%s\"}, "
+	         "\"warm_pool\": {\"keep_alive_s\": 600, \"preload\": [\"torch\"]}}",
+	         name, value);
+	return submit_as(w, "ada", spec);
+}
+
+/* Other users see the record of a pool, and what a job misses of it. */
+static void test_secrets(void)
+{
+	static const char *const names[] = {"WANDB_API_KEY", "OPAL_TOKEN"};
+
+	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+		struct world *w = make(280 + i);
+		cJSON *list;
+		uint64_t id, b;
+		char *all;
+
+		up(w, 1);
+		id = submit_secret(w, names[i], "hunter2-first");
+		run_on(w, "a", id);
+		id = number(pool(w, "available", 0), "id");
+		park(w, id, 1);
+		ok(!strstr(rec(w, id)->launch, "hunter2"), "%s: the record of the pool has no secret", names[i]);
+		b = submit_secret(w, names[i], "hunter2-second");
+		list = store_attempts_json(w->reader, b, NULL);
+		all = cJSON_PrintUnformatted(list);
+		ok(!strstr(all, "hunter2"), "nor has what the next job misses");
+		ok(strstr(missed(w, b), names[i]) != NULL, "which differs all the same");
+		free(all);
+		cJSON_Delete(list);
+		world_end_well(w);
+	}
+}
+
 int main(void)
 {
 	test_interpreter();
+	test_secrets();
 	test_take();
 	test_off();
 	test_not_yet();
