@@ -28,7 +28,7 @@ void launch_take_changed(struct lproc *p);   /* before it is READY */
 void launch_take_await(struct launch *l);    /* READY, and a process has ended */
 void launch_take_go(struct launch *l);
 /* For a parked rank (launch_procs.c): makes its command and environment; starts it; it could not be. */
-void launch_make_start(struct lproc *p);
+int launch_make_start(struct lproc *p, struct err *e); /* -1: its shim would refuse it */
 void launch_start_rank(struct lproc *p);
 void launch_start_refused(struct lproc *p, enum err_code code, const char *text);
 void launch_show_line(struct launch *l); /* of the launcher, for people; launch_procs.c */

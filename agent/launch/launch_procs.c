@@ -378,13 +378,16 @@ static int fits_interpreter(const struct lproc *p)
 	return waits && !why;
 }
 
-void launch_make_start(struct lproc *p)
+int launch_make_start(struct lproc *p, struct err *e)
 {
+	cleanup_free char *cwd = start_folder(p->l);
+
 	lproc_free_start(p);
 	p->start = xcalloc(1, sizeof(*p->start));
 	proc_environment(p, &p->start->env);
 	proc_command(p, &p->start->argv);
 	p->start->preloaded = fits_interpreter(p);
+	return shimlink_check_start(&p->start->argv, &p->start->env, cwd, e);
 }
 
 void launch_start_rank(struct lproc *p)
@@ -392,7 +395,7 @@ void launch_start_rank(struct lproc *p)
 	cleanup_free char *cwd = start_folder(p->l);
 
 	if (!p->start)
-		launch_make_start(p);
+		launch_make_start(p, NULL); /* by an earlier agent it was not too large */
 	p->went = 1;
 	shimlink_start(p->link, &p->start->argv, &p->start->env, cwd, p->start->preloaded);
 }

@@ -138,12 +138,23 @@ int launch_is_taken(const struct launch *l)
 	return l->plan->m->parked != 0;
 }
 
+/* Before READY: what fails later fails the job. */
+static int make_starts(struct launch *l, struct err *e)
+{
+	int rc = 0;
+
+	for (struct lproc *p = l->procs; p && rc == 0; p = p->next)
+		if (p->kind == PROC_RANK)
+			rc = launch_make_start(p, e);
+	return rc;
+}
+
 /* Staging has filled the folder. */
 void launch_take_ready(struct launch *l)
 {
 	struct err e = {0};
 
-	if (launch_park_check(l, &e) < 0) {
+	if (launch_park_check(l, &e) < 0 || make_starts(l, &e) < 0) {
 		launch_fail(l, RC_AGENT, e.text);
 		return;
 	}
@@ -153,9 +164,6 @@ void launch_take_ready(struct launch *l)
 	launch_take_point();
 	launch_set_state(l, LAUNCH_READY);
 	launch_take_point();
-	for (struct lproc *p = l->procs; p; p = p->next)
-		if (p->kind == PROC_RANK)
-			launch_make_start(p); /* while other nodes get ready */
 	for (struct lproc *p = l->procs; p; p = p->next) {
 		lproc_follow(p);
 		lproc_report(p);

@@ -230,6 +230,8 @@ static void take_last_lines(struct lproc *p)
 static void on_change(struct lproc *p)
 {
 	take_last_lines(p);
+	if (!lproc_waits(p))
+		lproc_free_start(p); /* it has secrets */
 	if (lproc_ended(p) && !p->stream)
 		launcher_output(p);
 	say_change(p);

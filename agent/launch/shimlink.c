@@ -11,11 +11,12 @@
 #include <sys/wait.h>
 
 #include "common/base/buf.h"
+#include "common/base/fault.h"
 #include "common/base/log.h"
 #include "shim/shim.h"
 
 #define IN_LIMIT     (WIRE_HEADER_SIZE + WIRE_MAX_BODY)
-#define OUT_LIMIT    (4u * 1024 * 1024)
+#define OUT_LIMIT    (SHIM_LAUNCH_MAX + 65536u) /* a start, and small orders before it */
 #define RETRY_MIN_MS 20u
 #define RETRY_MAX_MS 2000u
 #define READ_CHUNK   16384
@@ -31,7 +32,9 @@ struct shimlink {
 	enum link_state state;
 	int fd, pidfd;
 	struct loop_fd *watch, *pid_watch;
-	struct loop_timer *retry;
+	struct loop_timer *retry, *refuse;
+	uint16_t dropped; /* order that could not be sent, to be refused; 0 none */
+	struct err dropped_why;
 	unsigned failures;
 	struct buf in, out;
 	uint64_t next_id;
@@ -136,16 +139,41 @@ static void flush_orders(struct shimlink *l)
 	loop_fd_set(l->watch, LOOP_READ);
 }
 
+static void refuse_dropped(void *arg)
+{
+	struct shimlink *l = arg;
+	uint16_t type = l->dropped;
+
+	l->dropped = 0;
+	if (l->ops->refused)
+		l->ops->refused(type, l->dropped_why.code, l->dropped_why.text, l->arg);
+}
+
+/* Not at once: the caller is at work with the process. */
+static void drop_order(struct shimlink *l, uint16_t type, const struct err *why)
+{
+	log_error("event=shim_order_dropped order=%s reason=\"%s\"", wire_name(type), why->text);
+	l->dropped = type;
+	l->dropped_why = *why;
+	loop_timer_arm(l->refuse, 0);
+}
+
+static int encode_order(struct shimlink *l, uint16_t type, const void *msg, struct err *e)
+{
+	if (type == WM_SHIM_START && FAULT("agent.start_dropped"))
+		return err_set(e, ERR_BUSY, "injected");
+	/* The id tells which order a refusal answers. */
+	return wire_encode(type, msg, ++l->next_id << 16 | type, &l->out, e);
+}
+
 static void send_now(struct shimlink *l, uint16_t type, const void *msg)
 {
 	struct err e = {0};
 
-	/* The id tells which order a refusal answers. */
-	if (wire_encode(type, msg, ++l->next_id << 16 | type, &l->out, &e) < 0) {
-		log_error("event=shim_order_dropped order=%s reason=\"%s\"", wire_name(type), e.text);
-		return;
-	}
-	flush_orders(l);
+	if (encode_order(l, type, msg, &e) < 0)
+		drop_order(l, type, &e);
+	else
+		flush_orders(l);
 }
 
 static void send_quit(struct shimlink *l)
@@ -322,6 +350,7 @@ struct shimlink *shimlink_create(struct agent_env *env, const char *dir, const c
 	buf_init(&l->in, IN_LIMIT);
 	buf_init(&l->out, OUT_LIMIT);
 	l->retry = loop_timer_create(env->loop, dial_shim, l);
+	l->refuse = loop_timer_create(env->loop, refuse_dropped, l);
 	loop_timer_arm(l->retry, 0); /* not at once: no callback before the caller has the link */
 	return l;
 }
@@ -335,6 +364,7 @@ void shimlink_destroy(struct shimlink *l)
 	if (l->pidfd >= 0)
 		close(l->pidfd);
 	loop_timer_destroy(l->retry);
+	loop_timer_destroy(l->refuse);
 	wire_free(l->pending_type, l->pending);
 	buf_fini(&l->in);
 	buf_fini(&l->out);
@@ -361,14 +391,36 @@ void shimlink_go(struct shimlink *l, const struct strv *argv, const struct strv 
 	send_or_keep(l, WM_SHIM_GO, &m);
 }
 
-void shimlink_start(struct shimlink *l, const struct strv *argv, const struct strv *envp, const char *cwd,
-                    int preloaded)
+static struct wm_shim_start start_of(const struct strv *argv, const struct strv *envp, const char *cwd)
 {
-	struct wm_shim_start m = {.cwd = (char *)(uintptr_t)(cwd ? cwd : ""), .preloaded = preloaded != 0};
+	struct wm_shim_start m = {.cwd = (char *)(uintptr_t)(cwd ? cwd : "")};
 
 	borrow_words(&m.argv, argv);
 	borrow_words(&m.env, envp);
+	return m;
+}
+
+void shimlink_start(struct shimlink *l, const struct strv *argv, const struct strv *envp, const char *cwd,
+                    int preloaded)
+{
+	struct wm_shim_start m = start_of(argv, envp, cwd);
+
+	m.preloaded = preloaded != 0;
 	send_or_keep(l, WM_SHIM_START, &m);
+}
+
+int shimlink_check_start(const struct strv *argv, const struct strv *envp, const char *cwd, struct err *e)
+{
+	struct wm_shim_start m = start_of(argv, envp, cwd);
+	struct buf b;
+	int rc;
+
+	buf_init(&b, FAULT("agent.start_large") ? WIRE_HEADER_SIZE : SHIM_LAUNCH_MAX);
+	rc = wire_encode(WM_SHIM_START, &m, 0, &b, NULL);
+	buf_fini(&b);
+	return rc == 0 ? 0
+	               : err_set(e, ERR_LIMIT, "arguments and environment of a rank are larger than %u bytes",
+	                         SHIM_LAUNCH_MAX);
 }
 
 void shimlink_signal(struct shimlink *l, int signo, int only_if_caught)

@@ -38,6 +38,8 @@ void shimlink_go(struct shimlink *l, const struct strv *argv,
  * shim cannot obey goes to `refused` and changes nothing. */
 void shimlink_start(struct shimlink *l, const struct strv *argv, const struct strv *envp, const char *cwd,
                     int preloaded);
+/* -1: a shim would refuse an order of that size. */
+int shimlink_check_start(const struct strv *argv, const struct strv *envp, const char *cwd, struct err *e);
 void shimlink_signal(struct shimlink *l, int signo, int only_if_caught);
 void shimlink_quit(struct shimlink *l, uint32_t grace_ms, enum ended_by by);
 void shimlink_release(struct shimlink *l);

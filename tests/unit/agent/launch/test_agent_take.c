@@ -245,7 +245,7 @@ static void test_reason(void)
  * when there is a file. */
 static char *slow_interpreter(const char *dir, const char *begin)
 {
-	cleanup_free char *text = xasprintf("#!/bin/sh\necho ready >&8\ncat <&8 >/dev/null\n"
+	cleanup_free char *text = xasprintf("#!/bin/sh\necho ready >&8\nread frame <&8\n"
 	                                    "while [ ! -e %s ]; do sleep 0.02; done\nprintf g >&8\nexit 7\n",
 	                                    begin);
 	char *path = xasprintf("%s/python3", dir);
@@ -280,6 +280,76 @@ static void test_slow_start(void)
 	park_clean(&p, 163, 1);
 	if (seen == dir)
 		fs_rm_rf(dir, NULL);
+}
+
+/* ---- the size of a start ------------------------------------------------------------------------------ */
+
+#define LARGE 16 /* variables of 56 kB: with a hyperparameter, which comes in several forms, above 1 MiB */
+
+static char *large_spec(void)
+{
+	cleanup_free char *text = xcalloc(1, 56001);
+	char *env = xstrdup(""), *spec;
+
+	memset(text, 'x', 56000);
+	for (int i = 0; i < LARGE; i++) {
+		char *more = xasprintf("%s%s\"V%d\":\"%s\"", env, i ? "," : "", i, text);
+
+		free(env);
+		env = more;
+	}
+	spec = xasprintf("{\"name\":\"t\",\"command\":[\"/bin/sh\",\"-c\",\"exit 7\"],\"launcher\":\"direct\","
+	                 "\"environment\":{%s},\"hyperparameters\":{\"h\":\"%.40000s\"},"
+	                 "\"resources\":{\"instances\":1,\"ranks_per_instance\":2}}",
+	                 env, text);
+	free(env);
+	return spec;
+}
+
+/* What a cold launch starts, a parked one does, too. */
+static void test_large(void)
+{
+	struct park_pool p = {c, one, "direct", 2, 170, 1, NULL};
+	cleanup_free char *spec = large_spec();
+
+	restart(NULL);
+	park_all(&p);
+	p.spec = spec;
+	park_take(&p, 171, "");
+	ok(is_ready(171), "a job with a large environment is ready");
+	park_go(&p, 171);
+	ok(park_wait(a, 171, LAUNCH_ENDED), "it runs and ends");
+	is_int(park_exit_code(a, 171, 1), 7, "with its exit status");
+	park_clean(&p, 171, 1);
+}
+
+/* Then the job starts cold, which it cannot any more once it has its GO. */
+static void test_too_large(void)
+{
+	struct park_pool p = {c, one, "direct", 2, 172, 1, NULL};
+
+	restart("agent.start_large=1");
+	park_all(&p);
+	park_take(&p, 173, "true");
+	ok(park_wait(a, 173, LAUNCH_FAILED), "a start that a shim would refuse: the launch is not ready");
+	like(a->launch->text, "arguments and environment of a rank are larger than 4194304 bytes", "it says why");
+	park_clean(&p, 173, 1);
+}
+
+static void test_dropped(void)
+{
+	struct park_pool p = {c, one, "direct", 1, 174, 1, NULL};
+	const struct wm_proc_report *r;
+
+	restart("agent.start_dropped=1");
+	park_all(&p);
+	park_take(&p, 175, "true");
+	ok(is_ready(175), "a job is ready");
+	park_go(&p, 175);
+	ok(park_wait(a, 175, LAUNCH_ENDED), "a start that cannot be sent ends the launch");
+	r = park_rank(a, 175, 0);
+	is_int(r ? r->state : 0, PS_FAILED, "its rank has failed");
+	park_clean(&p, 175, 1);
 }
 
 /* ---- a plan that cannot be read
@@ -357,11 +427,14 @@ int main(void)
 	test_adopted();
 	test_broken(PROC_MPIRUN, 0xffffffff, 74);
 	test_newer();
+	test_large();
 #ifdef HEARTH_FAULTS
 	test_dying("direct", 80);
 	test_dying("mpirun", 120);
 	test_reason();
 	test_slow_start();
+	test_too_large();
+	test_dropped();
 #endif
 	ctl_stop(c);
 	return tap_done();
