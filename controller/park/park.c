@@ -65,7 +65,7 @@ struct orted_launch parking_orteds(struct parking *k)
 	                             .list = &k->rsh};
 }
 
-static struct parking *parking_new(struct core *c, uint64_t pool, uint64_t number, uint64_t epoch, uint32_t n)
+struct parking *parking_new(struct core *c, uint64_t pool, uint64_t number, uint64_t epoch, uint32_t n)
 {
 	struct parking *k = xcalloc(1, sizeof(*k));
 
@@ -365,7 +365,7 @@ void parking_end(struct core *c, struct parking *k)
 	k->due_us = now_boot(c) + ENDING_US;
 	look_at(c, k->due_us);
 	for (uint32_t i = 0; i < k->n; i++)
-		if (!k->nodes[i].sent && k->nodes[i].state == LAUNCH_UNKNOWN)
+		if (!k->nodes[i].ordered && k->nodes[i].state == LAUNCH_UNKNOWN)
 			k->nodes[i].gone = 1;
 	park_send(c, k);
 	parking_settle(c, k);

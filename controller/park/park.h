@@ -29,6 +29,12 @@ void park_spoiled(struct core *c, const struct cjob *j);
 /* {"number", "state", "since", "level", "text"}, or null. */
 cJSON *park_json(const struct core *c, const struct pool_rec *p);
 
+/* ---- the end, in park_ends.c -------------------------------------------------------------------------- */
+
+/* 1: the launch is of a pool and must not be there any more, as after a restart of hearthd: it is ended, and
+ * its node may work meanwhile. 0: unknown. */
+int park_stray(struct core *c, const struct cnode *n, const struct wm_launch_report *m);
+
 /* ---- agents, in park_reports.c ------------------------------------------------------------------------ */
 
 /* 1: it is a launch of a pool that may be there, or is being ended. 0: unknown. */

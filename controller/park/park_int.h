@@ -14,6 +14,7 @@ struct park_node {             /* of a parking, in the order of node ranks */
 	uint8_t sent;              /* SENT_... */
 	uint8_t reported;          /* in this session */
 	uint8_t gone;              /* nothing of it is there */
+	uint8_t ordered;           /* PREPARE was sent, in any session: something may be there */
 };
 
 enum park_state { PARK_PREPARING, PARK_STARTING, PARK_PARKED, PARK_ENDING };
@@ -37,6 +38,7 @@ struct pool_park { /* what is tried for a pool */
 	UT_hash_handle hh;
 };
 
+struct parking *parking_new(struct core *c, uint64_t pool, uint64_t number, uint64_t epoch, uint32_t n);
 struct parking *parking_find(const struct core *c, uint64_t pool, uint64_t number);
 struct park_node *parking_node(const struct parking *k, uint64_t node_id); /* NULL none */
 struct orted_launch parking_orteds(struct parking *k);
@@ -46,6 +48,8 @@ void parking_step(struct core *c, struct parking *k, const char *text);
 void parking_failed(struct core *c, struct parking *k, const char *text);
 void parking_end(struct core *c, struct parking *k); /* kills what is there; it stays until that is gone */
 void parking_free(struct core *c, struct parking *k);
+/* What a node reported of an ending one. */
+void parking_ending(struct core *c, struct parking *k, struct park_node *x, uint8_t state);
 void parking_settle(struct core *c, struct parking *k); /* frees an ending one of which nothing is left */
 
 struct park_order *park_order_make(struct core *c, const struct pool_rec *p, struct parking *k);

@@ -222,6 +222,7 @@ void park_send(struct core *c, struct parking *k)
 			continue;
 		x->sent |= (uint8_t)due;
 		if (due == SENT_PREPARE) {
+			x->ordered = 1;
 			send_prepare(c, k, i, n);
 		} else if (due == SENT_GO) {
 			struct wm_launch_go m = {

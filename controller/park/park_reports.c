@@ -22,17 +22,6 @@ static int is_being_taken(const struct core *c, const struct wm_launch_report *m
 	       j->act->parked == m->attempt;
 }
 
-static void ending_report(struct core *c, struct parking *k, struct park_node *x,
-                          const struct wm_launch_report *m)
-{
-	if (m->state == LAUNCH_CLEANED)
-		x->gone = 1;
-	else if (m->state == LAUNCH_ENDED || m->state == LAUNCH_FAILED)
-		x->sent &= (uint8_t)~SENT_COLLECT;
-	park_send(c, k);
-	parking_settle(c, k);
-}
-
 /* 1: the agent lost what it had, or cannot go on. */
 static int is_over(const struct parking *k, const struct park_node *x, uint8_t state)
 {
@@ -66,8 +55,7 @@ int park_report(struct core *c, const struct cnode *n, const struct wm_launch_re
 	x->session = n->session;
 	x->reported = 1;
 	if (k->state == PARK_ENDING) {
-		x->state = m->state;
-		ending_report(c, k, x, m);
+		parking_ending(c, k, x, m->state);
 		return 1;
 	}
 	if (is_over(k, x, m->state)) {

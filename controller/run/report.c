@@ -275,7 +275,7 @@ void on_launch_report(struct core *c, struct cnode *n, uint64_t id, const struct
 		return;
 	j = report_current(c, n, m->job, m->attempt, m->epoch, &p);
 	if (!j) {
-		if (!park_report(c, n, m))
+		if (!park_report(c, n, m) && !park_stray(c, n, m))
 			stale_report(c, n, m);
 		return;
 	}

@@ -1,0 +1,158 @@
+/* Launches of pools that end: what nodes and other jobs notice of that. */
+#include "controller/park/park_int.h"
+#include "tests/unit/controller/share/pool_kit.h"
+
+static struct world *make(uint64_t seed)
+{
+	struct world *w = world_create(seed);
+
+	w->warm_parked = 1;
+	world_restart(w);
+	world_agent_up(w, "a", 1, 4);
+	return w;
+}
+
+/* A job leaves a pool on node a, and a launch is made ready there. */
+static uint64_t leave(struct world *w)
+{
+	run_on(w, "a", submit(w, 600));
+	return number(pool(w, "available", 0), "id");
+}
+
+static uint64_t leave_parked(struct world *w)
+{
+	uint64_t id = leave(w);
+
+	world_launch(w, "a", id, 1, LAUNCH_READY, 0, NULL);
+	world_launch(w, "a", id, 1, LAUNCH_PARKED, 0, NULL);
+	return id;
+}
+
+static uint64_t sync_begins(struct world *w)
+{
+	uint64_t s = world_agent_connect(w, "a");
+
+	world_agent_inventory(w, "a", s, 1, 4);
+	world_msg(w, "a", s, WM_SYNC_BEGIN, &(struct wm_sync_begin){.instance = 1, .launches = 1});
+	return s;
+}
+
+static void sync_ends(struct world *w, uint64_t s)
+{
+	world_msg(w, "a", s, WM_SYNC_END, &(struct wm_sync_end){.instance = 1});
+	world_turn(w);
+}
+
+static void drop(struct world *w, uint64_t id)
+{
+	char ref[24];
+
+	snprintf(ref, sizeof ref, "%llu", (unsigned long long)id);
+	is_int(world_request(w, REQ_POOL_DROP, 0, ref, "{}"), 200, "the pool is dropped");
+}
+
+/* The grace time of the last KILL to node a; -1: it got none. */
+static int grace(struct world *w)
+{
+	struct sent *s;
+	int ms = -1;
+
+	while ((s = world_sent(w, "a", WM_KILL))) {
+		ms = (int)((const struct wm_kill *)s->msg)->grace_ms;
+		sent_free(s);
+	}
+	return ms;
+}
+
+static int is_free_of_stale(struct world *w)
+{
+	return node_find(w->core, "a")->stale == NULL;
+}
+
+/* ---- hearthd was started again ------------------------------------------------------------------------ */
+
+static void test_restart(void)
+{
+	static const uint8_t states[] = {LAUNCH_PREPARING, LAUNCH_READY, LAUNCH_PARKED, LAUNCH_FAILED};
+
+	for (size_t i = 0; i < sizeof states; i++) {
+		struct world *w = make(300 + i);
+		uint64_t b, s, id = leave(w);
+
+		world_restart(w);
+		world_forget(w);
+		s = sync_begins(w);
+		world_launch(w, "a", id, 1, states[i], 0, NULL);
+		sync_ends(w, s);
+		ok(is_free_of_stale(w), "a launch in state %u that was made at the restart blocks no node",
+		   states[i]);
+		is_int(grace(w), states[i] == LAUNCH_FAILED ? -1 : 0, "it is killed at once");
+		ok(world_count(w, "a", WM_COLLECT) > 0, "and removed");
+		pass(w, 2);
+		is_int((int)world_count(w, "a", WM_PREPARE), 0, "the next one waits until it is gone");
+		b = submit_as(w, "bob", SHORT);
+		is_str(placed_on(w, b), "a", "another job gets the node");
+		world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+		ok(w->core->parks.all == NULL, "then hearthd knows nothing of it");
+		world_end_well(w);
+	}
+}
+
+/* Its pool has ended meanwhile. */
+static void test_restart_ended(void)
+{
+	struct world *w = make(310);
+	uint64_t s, id = leave_parked(w);
+
+	drop(w, id);
+	world_restart(w);
+	world_forget(w);
+	s = sync_begins(w);
+	world_launch(w, "a", id, 1, LAUNCH_PARKED, 0, NULL);
+	sync_ends(w, s);
+	ok(is_free_of_stale(w), "a launch of an ended pool blocks no node");
+	is_int(grace(w), 0, "it is killed at once");
+	world_launch(w, "a", id, 1, LAUNCH_ENDED, 0, NULL);
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	ok(w->core->parks.all == NULL, "then hearthd knows nothing of it");
+	world_end_well(w);
+}
+
+/* A launch of a job that nobody knows blocks its node as before. */
+static void test_unknown(void)
+{
+	struct world *w = make(311);
+
+	world_launch(w, "a", 4711, 1, LAUNCH_RUNNING, 0, NULL);
+	ok(!is_free_of_stale(w), "a launch of an unknown job keeps the node from work");
+	world_launch(w, "a", 4711, 1, LAUNCH_CLEANED, 0, NULL);
+	ok(is_free_of_stale(w), "until it is gone");
+	world_end_well(w);
+}
+
+/* The order was sent, the connection broke, and the pool ended before the agent said what it has. */
+static void test_dropped_between(void)
+{
+	struct world *w = make(312);
+	uint64_t s, id = leave(w);
+
+	world_forget(w);
+	s = sync_begins(w);
+	drop(w, id);
+	world_launch(w, "a", id, 1, LAUNCH_READY, 0, NULL);
+	sync_ends(w, s);
+	ok(is_free_of_stale(w), "what was ordered in the last session blocks no node");
+	is_int(grace(w), 0, "it is killed at once");
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	ok(w->core->parks.all == NULL, "then hearthd knows nothing of it");
+	world_end_well(w);
+}
+
+int main(void)
+{
+	test_restart();
+	test_restart_ended();
+	test_unknown();
+	test_dropped_between();
+	return tap_done();
+}
