@@ -186,21 +186,24 @@ static const struct {
      "name:s gpus:i? gpu_model:s? gpu_memory_gb:n? vcpus:i? memory_gib:n? network_gbps:n? nvlink:b? "
      "formats:S? price_per_hour:n? power_w:n? as:S?",
      "facts that are not given stay; null resets a fact"},
-    {"NodePool", "pool:i name:s? owner:s? state:s expires_at:t? gpus:a", "state: available or in_use"},
+    {"NodePool", "pool:i name:s? owner:s? state:s expires_at:t? gpus:a parked:b",
+     "state: available or in_use; parked: a launch waits there for a job"},
     {"PoolUse", "id:i level:s missed:o? nodes:S? others:a? parked:i?",
-     "level: node, environment or launch; missed: the first thing that prevented the next level, {level, "
-     "field, had, wants}; parked: number of the parking whose launch became the job's; "
+     "level: node, environment, launch or interpreter; missed: the first thing that prevented the next "
+     "level, {level, "
+     "field, had, wants, text: instead of a difference}; parked: number of the parking whose launch became "
+     "the job's; "
      "nodes: all that are warm; others: those of them in other pools, {id, nodes}"},
     {"PoolList", "pools:a<Pool> total:i", "total: how many there are, also beyond the limit"},
     {"Pool",
      "id:i name:s owner:s queue:s? exclusive:b state:s made_by:i used_by:i? keep_alive_s:i kept_by:s? "
      "made_at:t idle_since:t? expires_at:t? ended_at:t? cause:s? cause_text:s? idle_usd:n? environment:o? "
-     "nodes:a gpus:i ended_nodes:a<PoolEnded> parked:O<PoolParked>?",
+     "nodes:a gpus:i ended_nodes:a<PoolEnded> parked:O<PoolParked>? launcher:s? preload:S",
      "name: of the job that used it last; state: available, in_use, terminated; made_by, used_by: jobs; "
      "kept_by: the user that set its time, null: its last job did; cause: why it ended (expired, dropped, "
      "gave way, node, limit, owner), cause_text: as a sentence; idle_usd: what all its idle time has cost; "
      "environment: digests {requirements, source, inputs: [{name, digest}]}; nodes: {node, gpus, cpus, "
-     "memory_bytes, state}; ended_nodes: the newest 16"},
+     "memory_bytes, state}; ended_nodes: the newest 16; launcher, preload: of the job that used it last"},
     {"PoolParked", "number:i state:s since:t? level:s? text:s?",
      "what waits for a job; state: preparing, starting, parked, failed; level: that a job gets now; text: "
      "why "
@@ -250,8 +253,11 @@ static const struct {
     {"Joined", "node:s cert:s ca:s", "PEM"},
     {"Top", "nodes:O<TopNodes> jobs:O<TopJobs> running:a<TopRunning> waiting:a<TopWaiting> problem:s?",
      "problem: why hearthd records nothing, or accepts no new work"},
-    {"TopNodes", "total:i up:i gpus:i gpus_used:i slots:i slots_used:i warm_nodes:i warm_gpus:i",
-     "of nodes that are up; warm_nodes, warm_gpus: idle in warm pools"},
+    {"TopNodes",
+     "total:i up:i gpus:i gpus_used:i slots:i slots_used:i warm_nodes:i warm_gpus:i parked_nodes:i",
+     "of nodes that are up; warm_nodes, warm_gpus: idle in warm pools; parked_nodes: those with a launch "
+     "that "
+     "waits"},
     {"TopJobs", "running:i starting:i stopping:i waiting:i held:i", NULL},
     {"TopRunning",
      "id:i ref:s name:s? owner:s? status:s attempt:i gpus:i started_at:t? ran_s:n? nodes:S metrics:o",

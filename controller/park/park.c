@@ -18,6 +18,7 @@
 #include "controller/record/rec.h"
 #include "controller/record/states.h"
 #include "controller/share/pools.h"
+#include "controller/state/launch_facts.h"
 #include "controller/state/turn.h"
 
 #define AT_ONCE    64 /* parkings that are made ready: of all pools */
@@ -523,10 +524,12 @@ void park_spoiled(struct core *c, const struct cjob *j)
 	parking_end(c, k);
 }
 
-cJSON *park_json(const struct core *c, const struct pool_rec *p)
+cJSON *park_json(const struct core *c, const struct pool_rec *p, const cJSON *launch)
 {
 	static const char *const names[] = {"preparing", "starting", "parked", ""};
 	const struct parking *k = current(c, p);
+	int waits = k && k->state == PARK_PARKED;
+	cleanup_free char *why = waits && p->park_text ? launch_unusable_text(p->park_text) : NULL;
 	cJSON *o;
 
 	if (p->ended_us || (!k && !p->park_text))
@@ -535,7 +538,7 @@ cJSON *park_json(const struct core *c, const struct pool_rec *p)
 	json_add_u64(o, "number", p->parkings);
 	json_add_str(o, "state", k ? names[k->state] : "failed");
 	json_add_time(o, "since", p->park_us);
-	json_add_str(o, "level", k && k->state == PARK_PARKED ? "launch" : NULL);
-	json_add_str(o, "text", p->park_text);
+	json_add_str(o, "level", waits ? launch_level(launch, p->park_text) : NULL);
+	json_add_str(o, "text", waits ? why : p->park_text);
 	return o;
 }

@@ -26,8 +26,8 @@ void parks_clear(struct core *c);
 void park_taken(struct core *c, struct cjob *j);
 /* An attempt that was to take over a parked launch has failed before its go: nothing of that may stay. */
 void park_spoiled(struct core *c, const struct cjob *j);
-/* {"number", "state", "since", "level", "text"}, or null. */
-cJSON *park_json(const struct core *c, const struct pool_rec *p);
+/* {"number", "state", "since", "level", "text"}, or null. launch: the pool's, parsed. */
+cJSON *park_json(const struct core *c, const struct pool_rec *p, const cJSON *launch);
 
 /* ---- the end, in park_ends.c -------------------------------------------------------------------------- */
 

@@ -77,6 +77,11 @@ static size_t first_on(const struct pool_places *l, uint64_t node_id)
 	return from;
 }
 
+static int is_parked(const struct pool_place *at)
+{
+	return at->pool->parked && !at->part->used_by;
+}
+
 static cJSON *place_json(const struct pool_place *at)
 {
 	const struct pool_rec *p = at->pool;
@@ -86,6 +91,7 @@ static cJSON *place_json(const struct pool_place *at)
 	json_add_str(o, "name", p->name);
 	json_add_str(o, "owner", p->owner);
 	json_add_str(o, "state", pool_state_names[at->part->used_by ? POOL_IN_USE : POOL_AVAILABLE]);
+	cJSON_AddBoolToObject(o, "parked", is_parked(at));
 	json_add_time(o, "expires_at", pool_used_by(p) ? 0 : p->expires_us);
 	gpus = cJSON_AddArrayToObject(o, "gpus");
 	for (uint32_t i = 0; i < at->part->gpus.n; i++)
@@ -103,7 +109,7 @@ void pool_places_json(const struct pool_places *l, uint64_t node_id, cJSON *node
 
 void pool_places_sums(const struct pool_places *l, cJSON *nodes)
 {
-	uint64_t n = 0, gpus = 0, last = 0;
+	uint64_t n = 0, gpus = 0, last = 0, parked = 0, last_parked = 0;
 
 	for (size_t i = 0; i < l->n; i++) {
 		if (l->v[i].part->used_by)
@@ -111,9 +117,14 @@ void pool_places_sums(const struct pool_places *l, cJSON *nodes)
 		n += l->v[i].part->node_id != last;
 		last = l->v[i].part->node_id;
 		gpus += l->v[i].part->gpus.n;
+		if (!is_parked(&l->v[i]))
+			continue;
+		parked += l->v[i].part->node_id != last_parked;
+		last_parked = l->v[i].part->node_id;
 	}
 	json_add_u64(nodes, "warm_nodes", n);
 	json_add_u64(nodes, "warm_gpus", gpus);
+	json_add_u64(nodes, "parked_nodes", parked);
 }
 
 /* ---- of a job -------------------------------------------------------------------------------------- */
@@ -191,6 +202,8 @@ static void say_match(const cJSON *o, const char *verb, uint32_t n, struct text 
 	         json_str_or(o, "level", "node"));
 	if (cJSON_IsObject(missed) && strcmp(json_str_or(missed, "field", "?"), "parked") == 0)
 		text_add(t, ": nothing is parked");
+	else if (cJSON_IsObject(missed) && json_str_or(missed, "text", NULL))
+		text_add(t, ": %.240s", json_str_or(missed, "text", ""));
 	else if (cJSON_IsObject(missed))
 		text_add(t, ": %.80s differs", json_str_or(missed, "field", "?"));
 	text_add(t, ")");

@@ -100,9 +100,20 @@ static void add_ends(cJSON *o, const struct pool_rec *p)
 	json_add_str(o, "cause_text", p->cause_text);
 }
 
+/* How its last job was launched: what one sees of it. */
+static void add_launch(cJSON *o, const cJSON *launch)
+{
+	const cJSON *modules =
+	    cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(launch, "interpreter"), "preload");
+
+	json_add_str(o, "launcher", json_str_or(launch, "launcher", NULL));
+	cJSON_AddItemToObject(o, "preload", modules ? cJSON_Duplicate(modules, 1) : cJSON_CreateArray());
+}
+
 static cJSON *pool_json(const struct core *c, const struct pool_rec *p)
 {
-	cJSON *o = cJSON_CreateObject(), *nodes;
+	cJSON *o = cJSON_CreateObject(), *nodes,
+	      *launch = p->launch && !p->ended_us ? cJSON_Parse(p->launch) : NULL;
 	uint64_t gpus = 0;
 
 	json_add_u64(o, "id", p->id);
@@ -116,7 +127,9 @@ static cJSON *pool_json(const struct core *c, const struct pool_rec *p)
 	add_ends(o, p);
 	add_cost(o, c, p);
 	cJSON_AddItemToObject(o, "environment", environment_json(p->environment));
-	cJSON_AddItemToObject(o, "parked", park_json(c, p));
+	add_launch(o, launch);
+	cJSON_AddItemToObject(o, "parked", park_json(c, p, launch));
+	cJSON_Delete(launch);
 	nodes = cJSON_AddArrayToObject(o, "nodes");
 	for (uint32_t i = 0; i < p->n_parts; i++) {
 		cJSON_AddItemToArray(nodes, part_json(&p->parts[i]));

@@ -19,6 +19,8 @@
 
 #define INTERPRETER "interpreter" /* the member that is compared apart */
 #define SHOWN_MAX   120           /* bytes of a value that a job does not share */
+#define UNUSABLE    "interpreter not usable: "
+#define NO_MODULE   "No module named '"
 
 struct launch_at { /* a place, in the order of node ranks */
 	uint64_t node;
@@ -269,13 +271,45 @@ cJSON *launch_facts_missed(const char *had, const cJSON *wants)
 	cJSON_DeleteItemFromObjectCaseSensitive(has, INTERPRETER);
 	cJSON_DeleteItemFromObjectCaseSensitive(asked, INTERPRETER);
 	/* Nothing is made ready for these. */
-	if (strcmp(json_str_or(has, "launcher", ""), launcher_name(LAUNCHER_TORCHRUN)) == 0)
+	if (strcmp(json_str_or(has, "launcher", ""), launcher_name(LAUNCHER_TORCHRUN)) == 0) {
 		missed = launch_missed("launcher", launcher, cJSON_GetObjectItemCaseSensitive(asked, "launcher"));
-	else
+		if (strcmp(json_str_or(missed, "had", ""), json_str_or(missed, "wants", "")) == 0)
+			json_add_str(missed, "text", "not parked under torchrun");
+	} else
 		missed = missed_in(NULL, has, asked);
 	cJSON_Delete(has);
 	cJSON_Delete(asked);
 	return missed;
+}
+
+/* 1: an interpreter can wait for one of its groups at least. */
+static int has_python(const cJSON *interpreter)
+{
+	const cJSON *v;
+
+	cJSON_ArrayForEach (v, cJSON_GetObjectItemCaseSensitive(interpreter, "command"))
+		if (cJSON_GetArraySize(v))
+			return 1;
+	return 0;
+}
+
+const char *launch_level(const cJSON *had, const char *unusable)
+{
+	return !unusable && has_python(cJSON_GetObjectItemCaseSensitive(had, INTERPRETER)) ? INTERPRETER
+	                                                                                   : "launch";
+}
+
+char *launch_unusable_text(const char *unusable)
+{
+	size_t n = strlen(UNUSABLE);
+	const char *why = strncmp(unusable, UNUSABLE, n) == 0 ? unusable + n : unusable,
+	           *module = strstr(why, NO_MODULE);
+
+	if (!module)
+		return xasprintf("preload failed: %.*s", SHOWN_MAX, why);
+	module += strlen(NO_MODULE);
+	return xasprintf("preload failed: no module named %.*s (modules of the source cannot be preloaded)",
+	                 (int)strcspn(module, "'"), module);
 }
 
 int launch_has_interpreter(const char *had, const char *unusable, const cJSON *wants, cJSON **missed)
@@ -283,6 +317,7 @@ int launch_has_interpreter(const char *had, const char *unusable, const cJSON *w
 	cJSON *has = had ? cJSON_Parse(had) : NULL, *why = NULL;
 	const cJSON *mine = cJSON_GetObjectItemCaseSensitive(has, INTERPRETER),
 	            *other = cJSON_GetObjectItemCaseSensitive(wants, INTERPRETER);
+	int fits;
 
 	*missed = NULL;
 	if (mine && other)
@@ -291,12 +326,16 @@ int launch_has_interpreter(const char *had, const char *unusable, const cJSON *w
 		*missed = launch_missed("preload", cJSON_GetObjectItemCaseSensitive(mine, "preload"),
 		                        cJSON_GetObjectItemCaseSensitive(other, "preload"));
 	if (mine && other && !*missed && unusable) {
+		cleanup_free char *text = launch_unusable_text(unusable);
+
 		why = cJSON_CreateString(unusable);
 		*missed = launch_missed("preload", why, cJSON_GetObjectItemCaseSensitive(other, "preload"));
+		json_add_str(*missed, "text", text);
 	}
 	if (*missed)
 		cJSON_ReplaceItemInObjectCaseSensitive(*missed, "level", cJSON_CreateString("interpreter"));
+	fits = !*missed && has_python(mine);
 	cJSON_Delete(why);
 	cJSON_Delete(has);
-	return other && !*missed;
+	return fits;
 }

@@ -67,13 +67,27 @@ static char *short_value(const cJSON *v)
 	return hash_is_hex(v->valuestring) ? xstrndup(v->valuestring, DIGEST_SHOWN) : print_safe(v->valuestring);
 }
 
+char *pools_missed_short(const cJSON *missed)
+{
+	const char *text = jtext(missed, "text");
+	if (!cJSON_IsObject(missed))
+		return NULL;
+	if (strcmp(print_member(missed, "field"), "parked") == 0)
+		text = "nothing was parked";
+	if (text)
+		return print_safe(text);
+	char *field = print_safe(print_member(missed, "field")), *all = xasprintf("%s differs", field);
+	free(field);
+	return all;
+}
+
 char *pools_missed(const cJSON *missed)
 {
+	if (jtext(missed, "text") || strcmp(print_member(missed, "field"), "parked") == 0)
+		return pools_missed_short(missed);
 	char *field = print_safe(print_member(missed, "field")), *had = short_value(jget(missed, "had")),
 	     *wants = short_value(jget(missed, "wants"));
-	char *text = strcmp(field, "parked") == 0
-	                 ? xstrdup("nothing was parked")
-	                 : xasprintf("%s differs (pool: %s, job: %s)", field, had, wants);
+	char *text = xasprintf("%s differs (pool: %s, job: %s)", field, had, wants);
 	free(field);
 	free(had);
 	free(wants);

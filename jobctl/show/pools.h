@@ -13,6 +13,8 @@ const char *pools_left(const cJSON *pool, char *out, size_t size);
 void pools_show_job(const cJSON *job);
 /* Shows the pool that an attempt used, and the first thing that did not match. */
 void pools_show_attempt(const cJSON *attempt);
+/* Returns what did not match in a few words, "source differs"; malloc'ed. NULL: all matched. */
+char *pools_missed_short(const cJSON *missed);
 /* Returns what did not match, "source differs (had 1a2b, wants 3c4d)"; malloc'ed. */
 char *pools_missed(const cJSON *missed);
 

@@ -16,6 +16,7 @@
 #include "common/os/fsutil.h"
 #include "jobctl/client/changed.h"
 #include "jobctl/client/client.h"
+#include "jobctl/show/pools.h"
 #include "jobctl/show/print.h"
 
 #define SHOWN_MAX   50 /* files that people see */
@@ -341,6 +342,7 @@ void again_look(struct ctx *c, struct again *a)
 	if (a->report && a->job && !client_call(c->client, "GET", path, NULL, &job, &e)) {
 		/* Another cluster at the same address has another job of that number. */
 		a->same = a->source ? has_text(job, "bundle", a->source) : !jtext(job, "bundle");
+		a->pool = json_whole(jget(job, "warm_pool"), "pool", 0);
 	}
 	cJSON_Delete(job);
 	free(path);
@@ -372,10 +374,9 @@ int again_list_changes(struct ctx *c, struct again *a, const struct bundle_repor
 
 static char *use_text(uint64_t job, const cJSON *pool)
 {
-	const char *field = jtext(jget(pool, "missed"), "field");
-	char *level = print_safe(print_member(pool, "level")), *why = print_safe(field ? field : "");
-	char *text = xasprintf("Job %" PRIu64 " uses warm pool %s (level %s%s%s%s)", job,
-	                       print_member(pool, "id"), level, field ? ": " : "", why, field ? " differs" : "");
+	char *level = print_safe(print_member(pool, "level")), *why = pools_missed_short(jget(pool, "missed"));
+	char *text = xasprintf("Job %" PRIu64 " uses warm pool %s (level %s%s%s)", job, print_member(pool, "id"),
+	                       level, why ? ": " : "", why ? why : "");
 	free(level);
 	free(why);
 	return text;
@@ -395,6 +396,21 @@ static const cJSON *pool_of_job(struct again *a, uint64_t id, const cJSON *job)
 	return cJSON_IsObject(pool) ? pool : NULL;
 }
 
+/* Why the job would use none: most often another job of the user is in the last job's pool. */
+static char *no_pool_text(struct ctx *c, const struct again *a)
+{
+	char *path = xasprintf("/pools/%" PRIu64, a->pool), *text = NULL;
+	cJSON *pool = NULL;
+	struct err e;
+	if (a->pool && !client_call(c->client, "GET", path, NULL, &pool, &e) &&
+	    has_text(pool, "state", "in_use") && json_whole(pool, "used_by", 0))
+		text = xasprintf("Warm pool %" PRIu64 " is in use by job %" PRIu64 ", and no other one matches",
+		                 a->pool, json_whole(pool, "used_by", 0));
+	cJSON_Delete(pool);
+	free(path);
+	return text ? text : xstrdup("No warm pool matches");
+}
+
 /* hearthd decides in the turn of the submit, so the new job has its nodes if there are any. */
 void again_note_pool(struct ctx *c, struct again *a, const cJSON *answer, int dry)
 {
@@ -407,7 +423,7 @@ void again_note_pool(struct ctx *c, struct again *a, const cJSON *answer, int dr
 	    !client_call(c->client, "GET", path, NULL, &job, &e))
 		pool = pool_of_job(a, id, job);
 	if (a->report && dry && !cJSON_IsObject(pool))
-		a->pool_text = xstrdup("No warm pool matches");
+		a->pool_text = no_pool_text(c, a);
 	if (a->report)
 		cJSON_AddItemToObject(a->report, "pool",
 		                      cJSON_IsObject(pool) ? cJSON_Duplicate(jget(pool, "id"), 1)
@@ -437,9 +453,19 @@ static void print_changes(const cJSON *list)
 	}
 }
 
+/* Returns how many files both sources have together. */
+static uint64_t count_files(const struct again *a)
+{
+	uint64_t n = json_whole(a->report, "files", 0);
+	const cJSON *o;
+	cJSON_ArrayForEach (o, jget(a->report, "changed"))
+		n += has_text(o, "how", "removed") ? 1 : 0;
+	return n;
+}
+
 static void print_sum(const struct again *a)
 {
-	uint64_t files = json_whole(a->report, "files", 0), unsure = json_whole(a->report, "not_compared", 0);
+	uint64_t files = count_files(a), unsure = json_whole(a->report, "not_compared", 0);
 	int n = cJSON_GetArraySize(jget(a->report, "changed"));
 	const cJSON *would = jget(a->report, "would_send_bytes");
 	uint64_t bytes = json_whole(a->report, would ? "would_send_bytes" : "sent_bytes", 0);

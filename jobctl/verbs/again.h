@@ -35,6 +35,7 @@ struct again {
 	cJSON *report;      /* of --again: {job, file, set, name, pool, files, bytes, changed, not_compared,
 	                     * sent_bytes; of a dry run would_send_bytes} */
 	char *pool_text;    /* the pool that the new job uses, for people; NULL: nothing to say */
+	uint64_t pool;      /* the one that the last job uses or left; 0 none */
 	int same;           /* hearthd still has the last job */
 	struct changed *changed;
 };

@@ -47,7 +47,7 @@ static char *gpus_of(const cJSON *node)
 	return all;
 }
 
-/* Returns the warm pools of a node, "12 ada 27m"; malloc'ed. */
+/* Returns the warm pools of a node, "12 ada 27m parked"; malloc'ed. */
 static char *pools_of(const cJSON *node)
 {
 	char *all = xstrdup(""), left[40];
@@ -57,6 +57,8 @@ static char *pools_of(const cJSON *node)
 		xappendf(&all, " %s",
 		         strcmp(print_member(p, "state"), "available") != 0 ? "in use"
 		                                                            : pools_left(p, left, sizeof(left)));
+		if (cJSON_IsTrue(jget(p, "parked")))
+			xappendf(&all, " parked");
 	}
 	return all;
 }

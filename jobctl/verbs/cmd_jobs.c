@@ -322,9 +322,10 @@ static void top_once(const cJSON *answer)
 	       print_member(jobs, "running"), print_member(jobs, "waiting"));
 	print_line("problem", jtext(answer, "problem"));
 	if (print_number(nodes, "warm_nodes") > 0)
-		printf("%sWarm%s %s idle node%s, %s GPU%s in pools: jobctl pool ls\n", b, r,
+		printf("%sWarm%s %s idle node%s, %s GPU%s in pools; %s of the nodes parked: jobctl pool ls\n", b, r,
 		       print_member(nodes, "warm_nodes"), print_number(nodes, "warm_nodes") == 1 ? "" : "s",
-		       print_member(nodes, "warm_gpus"), print_number(nodes, "warm_gpus") == 1 ? "" : "s");
+		       print_member(nodes, "warm_gpus"), print_number(nodes, "warm_gpus") == 1 ? "" : "s",
+		       print_number(nodes, "parked_nodes") > 0 ? print_member(nodes, "parked_nodes") : "none");
 	top_running(jget(answer, "running"));
 	top_waiting(jget(answer, "waiting"));
 	if (!cJSON_GetArraySize(jget(answer, "running")) && !cJSON_GetArraySize(jget(answer, "waiting")))

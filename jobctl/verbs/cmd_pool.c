@@ -45,6 +45,15 @@ static const char *end_text(const cJSON *p, char *out, size_t size)
 	return strcmp(state, "available") == 0 ? pools_left(p, out, size) : "-";
 }
 
+/* Returns the level at which the next job starts, or how far that is. */
+static const char *parked_text(const cJSON *p)
+{
+	const cJSON *k = jget(p, "parked");
+	if (!cJSON_IsObject(k))
+		return "-";
+	return print_member(k, strcmp(print_member(k, "state"), "parked") == 0 ? "level" : "state");
+}
+
 static void add_row(struct table *t, const cJSON *p)
 {
 	char left[40], usd[40];
@@ -59,13 +68,14 @@ static void add_row(struct table *t, const cJSON *p)
 	table_cell(t, cJSON_IsNumber(jget(p, "idle_usd"))
 	                  ? str_amount(print_number(p, "idle_usd"), usd, sizeof(usd))
 	                  : "-");
+	table_cell(t, parked_text(p));
 	table_cell(t, end_text(p, left, sizeof(left)));
 }
 
 static int exec_ls(struct ctx *c)
 {
-	const char *heads[] = {">POOL", "NAME",     "OWNER",    "STATE",     ">NODES",
-	                       ">GPUS", ">MADE BY", ">USED BY", ">IDLE USD", "ENDS IN"};
+	const char *heads[] = {">POOL",    "NAME",     "OWNER",     "STATE",  ">NODES", ">GPUS",
+	                       ">MADE BY", ">USED BY", ">IDLE USD", "PARKED", "ENDS IN"};
 	cJSON *answer = NULL;
 	if (args_has(&c->args, "all") && args_has(&c->args, "state"))
 		return ctx_fail(c, ERR_INVALID, "--all and --state: give one of them; --all means --state all");
@@ -76,8 +86,8 @@ static int exec_ls(struct ctx *c)
 		return rc < 0 ? -1 : 0;
 	const cJSON *p;
 	cJSON_ArrayForEach (p, jget(answer, "pools"))
-		heads[9] = has_ended(p) ? "ENDS IN, OR WHY IT ENDED" : heads[9];
-	struct table *t = table_create(heads, 10);
+		heads[10] = has_ended(p) ? "ENDS IN, OR WHY IT ENDED" : heads[10];
+	struct table *t = table_create(heads, 11);
 	cJSON_ArrayForEach (p, jget(answer, "pools"))
 		add_row(t, p);
 	int n = cJSON_GetArraySize(jget(answer, "pools"));
@@ -175,17 +185,33 @@ static void show_times(const cJSON *p)
 	print_line("cause", jtext(p, jtext(p, "cause_text") ? "cause_text" : "cause"));
 }
 
-/* What waits there for the next job. */
-static void show_parked(const cJSON *k)
+static void show_launch(const cJSON *p)
 {
+	const cJSON *v;
+	char *names = xstrdup("");
+	cJSON_ArrayForEach (v, jget(p, "preload"))
+		if (cJSON_IsString(v))
+			xappendf(&names, "%s%s", *names ? ", " : "", v->valuestring);
+	print_line("launcher", jtext(p, "launcher"));
+	print_line("preload", *names ? names : NULL);
+	free(names);
+}
+
+/* What waits there for the next job. */
+static void show_parked(const cJSON *p)
+{
+	const cJSON *k = jget(p, "parked");
 	const char *state = jtext(k, "state"), *why = jtext(k, "text");
 	char *text;
-	if (!state)
+	if (!state && strcmp(print_member(p, "launcher"), "torchrun") == 0 &&
+	    strcmp(print_member(p, "state"), "available") == 0)
+		text = xstrdup("never: launches of torchrun do not wait");
+	else if (!state)
 		return;
-	if (strcmp(state, "parked") == 0)
-		text =
-		    xasprintf("since %s: the next job of this kind starts at level launch%s%s",
-		              print_time(jtext(k, "since")), why ? "; without an interpreter: " : "", why ? why : "");
+	else if (strcmp(state, "parked") == 0)
+		text = xasprintf("since %s: the next job of this kind starts at level %s%s%s",
+		                 print_time(jtext(k, "since")), print_member(k, "level"), why ? "; " : "",
+		                 why ? why : "");
 	else if (strcmp(state, "failed") == 0)
 		text = xasprintf("no: %s", why ? why : "it failed");
 	else
@@ -218,7 +244,8 @@ static int exec_show(struct ctx *c)
 		print_line("idle cost", text);
 		free(text);
 	}
-	show_parked(jget(p, "parked"));
+	show_launch(p);
+	show_parked(p);
 	show_environment(jget(p, "environment"));
 	show_nodes(p);
 	show_ended_nodes(p);

@@ -37,13 +37,18 @@ is "$("$jobctl" pool ls --json | jq -c '.pools[0] | [.id, .state, .made_by, (.no
 rc 0 "^source +[0-9a-f]{64}" "pool show has the environment" pool show edit
 like "$OUT" "^node-1 +available" "pool show has the nodes"
 rc 0 "^warm pool +pool $id waits for the next job" "show has the pool that the job left" show "$first"
-rc 0 "node-2 .*  $id [^ ]+ (29m|30m)  " "nodes has pool, owner and time left" nodes
+rc 0 "node-2 .*  $id [^ ]+ (29m|30m)( parked)?  " "nodes has pool, owner and time left" nodes
 is "$("$jobctl" nodes --json | jq -c '[.nodes[].pools[] | [.pool, .state]]')" "[[$id,\"available\"],[$id,\"available\"]]" "nodes --json has the pools"
 rc 0 "Warm 2 idle nodes, 2 GPUs in pools" "top counts idle warm nodes and GPUs" top --once
 is "$("$jobctl" top --json | jq -c '.nodes | [.warm_nodes, .warm_gpus, .gpus_used]')" "[2,2,0]" "top --json; a pool uses no GPU"
 
 # --- edit and run again -----------------------------------------------------------------------------------------
 ok "the pool is parked" wait_until 20 prints parked pool "$id" .parked.state
+rc 0 "^launcher +direct" "pool show has the launcher" pool show "$id"
+like "$OUT" "the next job of this kind starts at level launch\$" "and at which level the next job starts"
+rc 0 " launch +(29m|30m)\$" "pool ls says that it is parked" pool ls
+rc 0 "node-2 .*  $id [^ ]+ (29m|30m) parked  " "nodes does" nodes
+rc 0 "Warm 2 idle nodes, 2 GPUs in pools; 2 of the nodes parked" "top does" top --once
 run submit --again --dry-run
 like "$OUT" "it would start now on node-[12], node-[12] in warm pool $id \\(level launch\\)" "a dry run names the pool and the level"
 echo two >src/word.txt
@@ -73,6 +78,8 @@ ok "the pool waits again" wait_until 20 prints available pool "$id" .state
 jq '.command = ["sleep", "60"] | .name = "long"' job.json >long.json
 long=$("$jobctl" submit long.json)
 ok "a job runs in the pool" wait_until 20 prints in_use pool "$id" .state
+run submit --again job.json --dry-run
+like "$ERR" "Warm pool $id is in use by job $long, and no other one matches" "again says that the pool is in use"
 rc 0 "it uses warm pool $id" "why of a running job names its pool" why "$long"
 rc 0 "^warm pool +uses pool $id, and gives it back" "show of a running job" show "$long"
 rc 0 " $id [^ ]+ in use  " "nodes shows that the pool is in use" nodes

@@ -49,6 +49,8 @@ one=$("$jobctl" submit job.json)
 rc 0 "" "the first job completes" wait "$one" --timeout 60
 is "$(lines "$one")" "$(wanted False one 0.5 "$one")" "it starts its own interpreters"
 ok "interpreters wait for the next job" wait_until 30 waits
+rc 0 "the next job of this kind starts at level interpreter$" "pool show says so" pool show train
+like "$OUT" "^preload +torch, torch.distributed$" "and what they imported"
 
 echo 'word = "two"' >code/helper.py
 jq '.hyperparameters = {lr: 0.25, fail: 3}' job.json >next.json
@@ -65,4 +67,14 @@ three=$("$jobctl" submit other.json)
 rc 0 "" "a job with a variable that imports may read completes" wait "$three" --timeout 60
 is "$(show "$three" '.attempts[0].pool | [.level, .missed.level, .missed.field] | @csv')" '"launch","interpreter","environment.MKL_X"' "its level names the variable"
 is "$(lines "$three")" "$(wanted False three 0.5 "$three")" "it starts its own interpreters"
+
+# --- a module that cannot be imported ----------------------------------------------------------------------------
+jq '.warm_pool.preload = ["helper"] | .name = "own"' job.json >own.json
+"$jobctl" submit own.json --wait >/dev/null 2>&1
+parked() { [ "$("$jobctl" pool show own --json | jq -r .parked.state)" = parked ]; }
+ok "the pool is parked without interpreters" wait_until 30 parked
+rc 0 "level launch; preload failed: no module named helper \(modules of the source" "pool show says why" pool show own
+run submit --again own.json
+like "$ERR" "\(level launch: preload failed: no module named helper" "again does, too"
+run wait "$OUT" --timeout 60
 done_testing

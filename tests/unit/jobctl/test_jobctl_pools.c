@@ -10,7 +10,7 @@
 #define SOURCE "5bf8aa57fcf4eb3f6d5d5f5fbe5a86ed7b2f7f0ee29a1c1ab2b9de31bfa3aa11"
 
 static char soon[CLOCK_RFC3339_SIZE]; /* in 27 minutes and a half */
-static char *pool, *used, *ended, *kept, *list, *nodes;
+static char *pool, *used, *ended, *kept, *parked, *bad, *torchrun, *list, *nodes;
 static const char *empty = "{\"pools\":[]}";
 
 static void make_answers(void)
@@ -23,7 +23,8 @@ static void make_answers(void)
 	    "\"ended_at\":null,\"cause\":null,\"parked\":{\"number\":3,\"state\":\"failed\",\"since\":null,"
 	    "\"level\":null,"
 	    "\"text\":\"node n1: mpirun is "
-	    "missing\"},\"idle_usd\":0.12,\"gpus\":3,\"environment\":{\"requirements\":"
+	    "missing\"},\"launcher\":\"mpirun\",\"preload\":[\"torch\",\"numpy\"],\"idle_usd\":0.12,\"gpus\":3,"
+	    "\"environment\":{\"requirements\":"
 	    "null,"
 	    "\"source\":\"" SOURCE "\",\"inputs\":[{\"name\":\"train\",\"digest\":\"d1\"}]},\"nodes\":[{\"node\":"
 	    "\"n1\",\"gpus\":[0,1],\"cpus\":4,\"memory_bytes\":1073741824,\"state\":\"available\"},{\"node\":"
@@ -31,23 +32,33 @@ static void make_answers(void)
 	    soon);
 	used =
 	    xstrdup("{\"id\":13,\"name\":\"b\",\"owner\":\"bob\",\"state\":\"in_use\",\"made_by\":9,\"used_by\":"
-	            "14,\"keep_alive_s\":7200,\"expires_at\":null,\"gpus\":0,\"nodes\":[{\"node\":\"n3\"}]}");
+	            "14,\"launcher\":\"torchrun\",\"preload\":[],\"parked\":null,\"keep_alive_s\":7200,\"expires_"
+	            "at\":null,\"gpus\":0,\"nodes\":[{\"node\":\"n3\"}]}");
 	ended =
 	    xstrdup("{\"id\":8,\"name\":\"c\",\"owner\":\"bob\",\"state\":\"terminated\",\"made_by\":7,\"used_"
 	            "by\":null,\"cause\":\"gave way\",\"cause_text\":\"job 9 could not start without "
 	            "it\",\"gpus\":0,\"nodes\":[],\"ended_nodes\":[{\"node\":\"n3\",\"cause\":\"node\","
 	            "\"cause_text\":\"the node is drained\",\"at\":\"2026-01-02T03:04:05Z\"}]}");
+	parked = xstrdup(
+	    "{\"id\":16,\"name\":\"p\",\"owner\":\"bob\",\"state\":\"available\",\"parked\":{\"number\":1,"
+	    "\"state\":\"parked\",\"since\":null,\"level\":\"interpreter\",\"text\":null},\"nodes\":[]}");
+	bad = xstrdup(
+	    "{\"id\":17,\"name\":\"p\",\"owner\":\"bob\",\"state\":\"available\",\"parked\":{\"number\":1,"
+	    "\"state\":\"parked\",\"since\":null,\"level\":\"launch\",\"text\":\"preload failed: no module "
+	    "named x\"},\"nodes\":[]}");
+	torchrun = xstrdup("{\"id\":18,\"name\":\"t\",\"owner\":\"bob\",\"state\":\"available\",\"parked\":null,"
+	                   "\"launcher\":\"torchrun\",\"preload\":[],\"nodes\":[]}");
 	kept = xasprintf("{\"id\":15,\"name\":\"k\",\"owner\":\"bob\",\"state\":\"available\",\"kept_by\":"
 	                 "\"ada\",\"keep_alive_s\":3600,\"expires_at\":\"%s\",\"nodes\":[]}",
 	                 soon);
-	list = xasprintf("{\"pools\":[%s,%s,%s]}", pool, used, ended);
-	nodes =
-	    xasprintf("{\"nodes\":[{\"name\":\"n1\",\"state\":\"up\",\"gpus\":2,\"gpus_used\":0,\"slots\":8,"
-	              "\"slots_used\":0,\"pools\":[{\"pool\":12,\"owner\":\"ada\",\"state\":\"available\","
-	              "\"expires_at\":\"%s\"},{\"pool\":13,\"owner\":\"bob\",\"state\":\"in_use\"}]},{\"name\":"
-	              "\"n2\",\"state\":\"up\",\"gpus\":2,\"gpus_used\":0,\"slots\":8,\"slots_used\":0,"
-	              "\"pools\":[]}]}",
-	              soon);
+	list = xasprintf("{\"pools\":[%s,%s,%s,%s]}", pool, used, ended, parked);
+	nodes = xasprintf("{\"nodes\":[{\"name\":\"n1\",\"state\":\"up\",\"gpus\":2,\"gpus_used\":0,\"slots\":8,"
+	                  "\"slots_used\":0,\"pools\":[{\"pool\":12,\"owner\":\"ada\",\"state\":\"available\","
+	                  "\"parked\":true,\"expires_at\":\"%s\"},{\"pool\":13,\"owner\":\"bob\",\"state\":\"in_"
+	                  "use\"}]},{\"name\":"
+	                  "\"n2\",\"state\":\"up\",\"gpus\":2,\"gpus_used\":0,\"slots\":8,\"slots_used\":0,"
+	                  "\"pools\":[]}]}",
+	                  soon);
 }
 
 #define JOB(text) "{\"id\":7,\"name\":\"a\",\"status\":\"completed\",\"attempt_count\":1," text "}"
@@ -71,7 +82,10 @@ static const char *job_of(const char *uri)
 	        "{"
 	        "\"id\":12,\"level\":\"environment\",\"missed\":null,\"nodes\":[\"n1\",\"n2\",\"n3\"],\"others\":"
 	        "[{"
-	        "\"id\":13,\"nodes\":[\"n3\"]}]}}]")};
+	        "\"id\":13,\"nodes\":[\"n3\"]}]}}]"),
+	    JOB("\"warm_pool\":null,\"attempts\":[{\"number\":1,\"nodes\":[\"n1\"],\"pool\":{\"id\":12,\"level\":"
+	        "\"environment\",\"missed\":{\"level\":\"launch\",\"field\":\"launcher\",\"had\":\"torchrun\","
+	        "\"wants\":\"torchrun\",\"text\":\"not parked under torchrun\"}}}]")};
 	const char *id = strstr(uri, "/jobs/") + 6;
 
 	return jobs[atoi(id) - 20];
@@ -88,6 +102,12 @@ static void answer(const struct js_seen *q, unsigned nth, struct js_answer *a, v
 		a->body = "{\"detail\":\"keep_alive_s: expected 1 to 9 seconds\"}";
 	} else if (strstr(q->uri, "/pools/15"))
 		a->body = kept;
+	else if (strstr(q->uri, "/pools/16"))
+		a->body = parked;
+	else if (strstr(q->uri, "/pools/17"))
+		a->body = bad;
+	else if (strstr(q->uri, "/pools/18"))
+		a->body = torchrun;
 	else if (strstr(q->uri, "/pools/8"))
 		a->body = ended;
 	else if (strstr(q->uri, "/pools/13"))
@@ -103,7 +123,8 @@ static void answer(const struct js_seen *q, unsigned nth, struct js_answer *a, v
 	else if (strstr(q->uri, "/nodes"))
 		a->body = nodes;
 	else if (strstr(q->uri, "/top"))
-		a->body = "{\"nodes\":{\"up\":2,\"total\":2,\"warm_nodes\":1,\"warm_gpus\":2},\"jobs\":{}}";
+		a->body = "{\"nodes\":{\"up\":2,\"total\":2,\"warm_nodes\":1,\"warm_gpus\":2,\"parked_nodes\":1},"
+		          "\"jobs\":{}}";
 	else if (strstr(q->uri, "/cost"))
 		a->body = "{\"by\":\"queue\",\"rows\":[{\"name\":\"default\",\"usd\":2,\"jobs\":1,\"attempts\":1,"
 		          "\"running\":0,\"hours\":1,\"idle_usd\":0.5}],\"total_usd\":2,\"total_idle_usd\":0.5}";
@@ -116,11 +137,14 @@ static void answer(const struct js_seen *q, unsigned nth, struct js_answer *a, v
 static void test_lists(struct js *s)
 {
 	static const char *const rows[] = {
-	    "POOL  NAME    OWNER  STATE       NODES  GPUS  MADE BY  USED BY  IDLE USD  ENDS IN, OR WHY IT ENDED",
-	    "  12  train?  ada    available       2     3       11        -      0.12  27m",
-	    "  13  b       bob    in_use          1     0        9       14         -  -",
-	    "   8  c       bob    terminated      0     0        7        -         -  job 9 could not start "
-	    "without it",
+	    "POOL  NAME    OWNER  STATE       NODES  GPUS  MADE BY  USED BY  IDLE USD  PARKED       ENDS "
+	    "IN, OR WHY IT ENDED",
+	    "  12  train?  ada    available       2     3       11        -      0.12  failed       27m",
+	    "  13  b       bob    in_use          1     0        9       14         -  -            -",
+	    "   8  c       bob    terminated      0     0        7        -         -  -            job 9 could "
+	    "not "
+	    "start without it",
+	    "  16  p       bob    available       0     -        -        -         -  interpreter  -",
 	    NULL};
 	jr_expect_lines(s, "pool ls", rows);
 	jr_expect_lines(s, "pools --state all", rows);
@@ -140,6 +164,8 @@ static void test_one(struct js *s)
 	                                    "split        never: its job was exclusive",
 	                                    "keep-alive   30m after the end of the job that used it last",
 	                                    "idle cost    $0.12",
+	                                    "launcher     mpirun",
+	                                    "preload      torch, numpy",
 	                                    "parked       no: node n1: mpirun is missing",
 	                                    "source       " SOURCE,
 	                                    "input        train: d1",
@@ -152,6 +178,15 @@ static void test_one(struct js *s)
 	jr_expect_lines(s, "pool show 12", lines);
 	jr_expect_lines(s, "pool show 8", gone);
 	jr_expect_lines(s, "pool show 15", (const char *const[]){"(kept by ada)", NULL});
+	jr_expect_lines(s, "pool show 16",
+	                (const char *const[]){"the next job of this kind starts at level interpreter\n", NULL});
+	jr_expect_lines(
+	    s, "pool show 17",
+	    (const char *const[]){"starts at level launch; preload failed: no module named x\n", NULL});
+	jr_expect_lines(s, "pool show 18",
+	                (const char *const[]){"launcher     torchrun\n"
+	                                      "parked       never: launches of torchrun do not wait\n",
+	                                      NULL});
 	jr_expect(s, "pool show", 2, "", "pool show: expected POOL");
 }
 
@@ -170,7 +205,8 @@ static void test_changes(struct js *s)
 
 static void test_elsewhere(struct js *s)
 {
-	static const char *const warm[] = {"Warm 1 idle node, 2 GPUs in pools: jobctl pool ls", NULL};
+	static const char *const warm[] = {
+	    "Warm 1 idle node, 2 GPUs in pools; 1 of the nodes parked: jobctl pool ls", NULL};
 	static const char *const cost[] = {"QUEUE     USD  JOBS  ATTEMPTS  RUNNING  HOURS  IDLE USD",
 	                                   "default  2.00     1         1        0   1.00      0.50",
 	                                   "total $2.50: $2.00 of jobs and $0.50 of idle warm pools", NULL};
@@ -190,15 +226,20 @@ static void test_elsewhere(struct js *s)
 	jr_expect_lines(s, "show 22", level);
 	jr_expect_lines(s, "show 21", whole);
 	jr_expect_lines(s, "show 25", joined);
+	jr_expect_lines(
+	    s, "show 26",
+	    (const char *const[]){"warm: pool 12, level environment; not parked under torchrun\n", NULL});
 	jr_expect_lines(s, "show 20", others[0]);
 	jr_expect_lines(s, "show 23", others[1]);
 	jr_expect_lines(s, "show 24", others[2]);
 	jr_expect(
 	    s, "nodes", 0,
-	    "NODE  STATE  ADDRESS  TYPE  GPUS  GPU  SLOTS  MEMORY  LOAD  JOBS  WARM POOL                  "
+	    "NODE  STATE  ADDRESS  TYPE  GPUS  GPU  SLOTS  MEMORY  LOAD  JOBS  WARM POOL                         "
 	    "REASON\n"
-	    "n1    up     -        -      0/2  -      0/8       -     -  -     12 ada 27m, 13 bob in use  -\n"
-	    "n2    up     -        -      0/2  -      0/8       -     -  -     -                          -\n",
+	    "n1    up     -        -      0/2  -      0/8       -     -  -     12 ada 27m parked, 13 bob in use  "
+	    "-\n"
+	    "n2    up     -        -      0/2  -      0/8       -     -  -     -                                 "
+	    "-\n",
 	    "");
 }
 

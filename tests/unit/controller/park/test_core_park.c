@@ -79,16 +79,26 @@ static void up(struct world *w, unsigned nodes)
 		world_agent_up(w, "b", 1, 4);
 }
 
-static const char *missed(struct world *w, uint64_t id)
+static const char *missed_member(struct world *w, uint64_t id, const char *key)
 {
-	static char out[80];
+	static char out[200];
 	cJSON *list = store_attempts_json(w->reader, id, NULL);
 	const cJSON *m = cJSON_GetObjectItemCaseSensitive(
 	    cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(list, 0), "pool"), "missed");
 
-	snprintf(out, sizeof out, "%s", cJSON_IsObject(m) ? text(m, "field") : "");
+	snprintf(out, sizeof out, "%s", cJSON_IsObject(m) ? text(m, key) : "");
 	cJSON_Delete(list);
 	return out;
+}
+
+static const char *missed(struct world *w, uint64_t id)
+{
+	return missed_member(w, id, "field");
+}
+
+static const char *missed_text(struct world *w, uint64_t id)
+{
+	return missed_member(w, id, "text");
 }
 
 static void test_take(void)
@@ -471,25 +481,32 @@ static void test_interpreter(void)
 {
 #define TORCH ", \"warm_pool\": {\"keep_alive_s\": 600, \"preload\": [\"torch\"]}"
 	static const struct {
-		const char *command, *more, *text, *field; /* text: what the agents report of the interpreters */
+		const char *command, *more, *text, *field,
+		    *says; /* text: what the agents report of the interpreters */
 	} rows[] = {
-	    {"\"python3\", \"-u\", \"b.py\"", TORCH, NULL, NULL},
-	    {"\"python3\", \"-u\", \"-m\", \"b\", \"x\"", TORCH ", \"hyperparameters\": {\"lr\": 2}", NULL, NULL},
-	    {"\"python3\", \"b.py\"", TORCH, NULL, "command"},
-	    {"\"/bin/sh\", \"b.sh\"", TORCH, NULL, "command"},
-	    {"\"python3\", \"-u\", \"b.py\"", "", NULL, "preload"},
+	    {"\"python3\", \"-u\", \"b.py\"", TORCH, NULL, NULL, NULL},
+	    {"\"python3\", \"-u\", \"-m\", \"b\", \"x\"", TORCH ", \"hyperparameters\": {\"lr\": 2}", NULL, NULL,
+	     NULL},
+	    {"\"python3\", \"b.py\"", TORCH, NULL, "command", NULL},
+	    {"\"/bin/sh\", \"b.sh\"", TORCH, NULL, "command", NULL},
+	    {"\"python3\", \"-u\", \"b.py\"", "", NULL, "preload", NULL},
 	    {"\"python3\", \"-u\", \"b.py\"", ", \"warm_pool\": {\"preload\": [\"torch\", \"numpy\"]}", NULL,
-	     "preload"},
+	     "preload", NULL},
 	    {"\"python3\", \"-u\", \"b.py\"",
-	     ", \"warm_pool\": {\"preload\": [\"torch\"], \"cuda_context\": true}", NULL, "cuda_context"},
+	     ", \"warm_pool\": {\"preload\": [\"torch\"], \"cuda_context\": true}", NULL, "cuda_context", NULL},
 	    {"\"python3\", \"-u\", \"b.py\"", TORCH ", \"environment\": {\"PYTHONHASHSEED\": \"1\"}", NULL,
-	     "environment.PYTHONHASHSEED"},
-	    {"\"python3\", \"-u\", \"b.py\"", TORCH, "torch started a thread", "preload"},
+	     "environment.PYTHONHASHSEED", NULL},
+	    {"\"python3\", \"-u\", \"b.py\"", TORCH, "torch started a thread", "preload",
+	     "preload failed: torch started a thread"},
+	    {"\"python3\", \"-u\", \"b.py\"", TORCH,
+	     "interpreter not usable: torch: ModuleNotFoundError: No module named 'torch'", "preload",
+	     "preload failed: no module named torch (modules of the source cannot be preloaded)"},
 	};
 
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
 		struct world *w = make(260 + i);
 		char spec[600];
+		const cJSON *shown;
 		uint64_t id, b;
 
 		up(w, 1);
@@ -505,6 +522,9 @@ static void test_interpreter(void)
 		id = number(pool(w, "available", 0), "id");
 		park_is(w, id, 1, LAUNCH_READY, NULL);
 		park_is(w, id, 1, LAUNCH_PARKED, rows[i].text);
+		shown = cJSON_GetObjectItemCaseSensitive(pool(w, "available", 0), "parked");
+		is_str(text(shown, "level"), rows[i].text ? "launch" : "interpreter", "GET /pools has the level");
+		is_str(text(shown, "text"), rows[i].says ? rows[i].says : "", "and why it is not interpreter");
 		snprintf(spec, sizeof spec,
 		         "{\"command\": [%s], \"launcher\": \"direct\", \"resources\": {\"gpus_per_instance\": 1}%s}",
 		         rows[i].command, rows[i].more);
@@ -512,6 +532,39 @@ static void test_interpreter(void)
 		is_str(of_attempt(w, b, "level"), rows[i].field ? "launch" : "interpreter", spec);
 		if (rows[i].field)
 			is_str(missed(w, b), rows[i].field, rows[i].text ? rows[i].text : "the field is named");
+		is_str(missed_text(w, b), rows[i].says ? rows[i].says : "", "with a reason in place of a difference");
+		world_end_well(w);
+	}
+}
+
+/* Torchrun is not parked, and modules of another program than Python are not imported. */
+static void test_without(void)
+{
+	static const struct {
+		const char *spec, *level, *text;
+	} rows[] = {
+	    {"{\"command\": [\"a.py\"], \"launcher\": \"torchrun\"", "environment", "not parked under torchrun"},
+	    {"{\"command\": [\"/bin/sh\", \"a.sh\"], \"launcher\": \"direct\"", "launch", ""},
+	};
+
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		struct world *w = make(280 + i);
+		char spec[600];
+		uint64_t id, b;
+
+		up(w, 1);
+		snprintf(spec, sizeof spec, "%s, \"resources\": {\"gpus_per_instance\": 1}%s}", rows[i].spec, TORCH);
+		id = submit_as(w, "ada", spec);
+		run_on(w, "a", id);
+		id = number(pool(w, "available", 0), "id");
+		if (i)
+			park(w, id, 1);
+		is_str(text(cJSON_GetObjectItemCaseSensitive(pool(w, "available", 0), "parked"), "level"),
+		       i ? "launch" : "", "GET /pools has the level");
+		is_str(text(pool(w, "available", 0), "launcher"), i ? "direct" : "torchrun", "and the launcher");
+		b = submit_as(w, "ada", spec);
+		is_str(of_attempt(w, b, "level"), rows[i].level, "the next job's level");
+		is_str(missed_text(w, b), rows[i].text, "and why it is not higher");
 		world_end_well(w);
 	}
 }
@@ -558,6 +611,7 @@ static void test_secrets(void)
 
 int main(void)
 {
+	test_without();
 	test_interpreter();
 	test_secrets();
 	test_take();

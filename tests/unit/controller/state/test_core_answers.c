@@ -357,7 +357,7 @@ static void test_the_check(void)
 {
 	cJSON *top = cJSON_Parse(
 	    "{\"nodes\":{\"total\":1,\"up\":1,\"gpus\":0,\"gpus_used\":0,\"slots\":1,\"slots_used\":0,"
-	    "\"warm_nodes\":0,\"warm_gpus\":0},"
+	    "\"warm_nodes\":0,\"warm_gpus\":0,\"parked_nodes\":0},"
 	    "\"jobs\":{\"running\":0,\"starting\":0,\"stopping\":0,\"waiting\":0,\"held\":0},"
 	    "\"running\":[],\"waiting\":[]}");
 
