@@ -27,6 +27,7 @@
 #define FIRST_US   1000000ull
 #define LATER_US   10000000ull
 #define ENDING_US  600000000ull /* then the agents' reports about it count as unknown */
+#define WAY_US     1000000ull   /* a job's ranks wait so long for the GPUs of an ending one */
 #define NODES_MAX  512          /* of a pool that is parked */
 
 /* ---- the table ---------------------------------------------------------------------------------------- */
@@ -89,6 +90,7 @@ void parking_free(struct core *c, struct parking *k)
 	port_mark(c, k->port, -1);
 	if (k->state == PARK_ENDING)
 		pool_touch(c, k->key.pool); /* the next one may begin */
+	c->parks.in_way -= k->way_us != 0;
 	park_order_free(k->order);
 	HASH_DEL(c->parks.all, k);
 	free(k->nodes);
@@ -201,6 +203,7 @@ static struct park_node *launch_nodes(const struct pool_rec *p, uint32_t *n)
 			nodes = NULL;
 			break;
 		}
+		nodes[*n].gpus = park_gpus(&part->gpus);
 		nodes[(*n)++].node_id = part->node_id;
 	}
 	cJSON_Delete(launch);
@@ -355,6 +358,8 @@ void parking_settle(struct core *c, struct parking *k)
 		if (!k->nodes[i].gone)
 			return;
 	log_info("event=parking_gone pool=%" PRIu64 " parking=%" PRIu64, k->key.pool, k->key.number);
+	if (k->way_us)
+		park_way_over(c, k);
 	parking_free(c, k);
 }
 
@@ -364,7 +369,9 @@ void parking_end(struct core *c, struct parking *k)
 	park_order_free(k->order);
 	k->order = NULL;
 	k->due_us = now_boot(c) + ENDING_US;
-	look_at(c, k->due_us);
+	c->parks.in_way += !k->way_us;
+	k->way_us = now_boot(c) + WAY_US;
+	look_at(c, k->way_us);
 	for (uint32_t i = 0; i < k->n; i++)
 		if (!k->nodes[i].ordered && k->nodes[i].state == LAUNCH_UNKNOWN)
 			k->nodes[i].gone = 1;
@@ -429,8 +436,10 @@ static void review_due(struct core *c)
 	struct pool_park *x;
 
 	HASH_ITER (hh, c->parks.all, k, next) {
+		if (k->way_us && now_boot(c) >= k->way_us)
+			park_way_over(c, k);
 		if (now_boot(c) < k->due_us) {
-			look_at(c, k->due_us);
+			look_at(c, k->way_us ? k->way_us : k->due_us);
 			continue;
 		}
 		if (k->state == PARK_ENDING)
@@ -520,7 +529,8 @@ void park_spoiled(struct core *c, const struct cjob *j)
 		return;
 	k = parking_new(c, p->id, j->act->parked, p->park_epoch, a->n_places);
 	for (uint32_t i = 0; i < k->n; i++)
-		k->nodes[i] = (struct park_node){.node_id = a->places[i].node_id, .state = LAUNCH_PARKED};
+		k->nodes[i] = (struct park_node){
+		    .node_id = a->places[i].node_id, .state = LAUNCH_PARKED, .gpus = park_gpus(&a->places[i].gpus)};
 	parking_end(c, k);
 }
 

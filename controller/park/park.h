@@ -35,6 +35,9 @@ cJSON *park_json(const struct core *c, const struct pool_rec *p, const cJSON *la
  * its node may work meanwhile. 0: unknown. */
 int park_stray(struct core *c, const struct cnode *n, const struct wm_launch_report *m);
 
+/* 1: processes that waited for a job may still use GPUs of this place, for at most a second. */
+int park_in_way(const struct core *c, const struct place_rec *p);
+
 /* ---- agents, in park_reports.c ------------------------------------------------------------------------ */
 
 /* 1: it is a launch of a pool that may be there, or is being ended. 0: unknown. */

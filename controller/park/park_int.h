@@ -14,6 +14,7 @@ struct park_node {             /* of a parking, in the order of node ranks */
 	uint8_t sent;              /* SENT_... */
 	uint8_t reported;          /* in this session */
 	uint8_t gone;              /* nothing of it is there */
+	uint64_t gpus;             /* one bit for each: its number modulo 64 */
 	uint8_t ordered;           /* PREPARE was sent, in any session: something may be there */
 };
 
@@ -24,6 +25,7 @@ struct parking {
 		uint64_t pool, number;
 	} key;
 	uint64_t epoch, due_us; /* boot: it is given up then; UINT64_MAX never */
+	uint64_t way_us;        /* boot: an ENDING one holds back launches on its GPUs until then; 0 no longer */
 	enum park_state state;
 	uint32_t n, port;
 	struct park_node *nodes;
@@ -48,6 +50,8 @@ void parking_step(struct core *c, struct parking *k, const char *text);
 void parking_failed(struct core *c, struct parking *k, const char *text);
 void parking_end(struct core *c, struct parking *k); /* kills what is there; it stays until that is gone */
 void parking_free(struct core *c, struct parking *k);
+uint64_t park_gpus(const struct wire_u32v *gpus);      /* as in park_node */
+void park_way_over(struct core *c, struct parking *k); /* it holds back nobody any more */
 /* What a node reported of an ending one. */
 void parking_ending(struct core *c, struct parking *k, struct park_node *x, uint8_t state);
 void parking_settle(struct core *c, struct parking *k); /* frees an ending one of which nothing is left */

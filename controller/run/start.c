@@ -430,7 +430,7 @@ static void order_place(struct core *c, struct cjob *j, uint32_t i, const struct
 	else if (a->state >= ATT_ENDING && a->outcome != OUT_NONE &&
 	         (p->state == PLACE_ENDED || p->state == PLACE_FAILED))
 		due = SENT_COLLECT;
-	if (!due || rt->sent & due)
+	if (!due || rt->sent & due || (due == SENT_GO && park_in_way(c, p)))
 		return;
 	rt->sent |= (uint8_t)due;
 	if (due == SENT_PREPARE) {

@@ -159,6 +159,7 @@ struct park_table {          /* park/park.c */
 	struct parking *all;     /* by pool and number */
 	struct pool_park *pools; /* of which one was made */
 	uint64_t at_us;          /* boot: the next review */
+	uint32_t in_way;         /* of `all`: those with a way_us */
 };
 
 struct watch_state { /* watch/watch.c */

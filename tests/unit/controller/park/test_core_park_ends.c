@@ -148,11 +148,91 @@ static void test_dropped_between(void)
 	world_end_well(w);
 }
 
+/* ---- GPUs that a parked launch still has ----------------------------------------------------------------
+ */
+
+static int goes(struct world *w)
+{
+	return (int)world_count(w, "a", WM_LAUNCH_GO);
+}
+
+/* Another user's job gets the GPU of a parked launch, and is ready. */
+static uint64_t ready_beside(struct world *w, uint64_t *pool_id)
+{
+	uint64_t b;
+
+	*pool_id = leave_parked(w);
+	world_forget(w);
+	b = submit_as(w, "bob", SHORT);
+	is_str(placed_on(w, b), "a", "another user's job gets the node");
+	is_int((int)world_count(w, "a", WM_PREPARE), 1, "it is prepared at once");
+	world_launch(w, "a", b, 1, LAUNCH_READY, 0, NULL);
+	is_int(goes(w), 0, "its ranks wait while processes of the parked launch may use the GPU");
+	return b;
+}
+
+static void test_go_when_ended(void)
+{
+	static const uint8_t ends[] = {LAUNCH_ENDED, LAUNCH_CLEANED};
+
+	for (size_t i = 0; i < sizeof ends; i++) {
+		struct world *w = make(320 + i);
+		uint64_t b, id;
+
+		b = ready_beside(w, &id);
+		world_launch(w, "a", id, 1, LAUNCH_STOPPING, 0, NULL);
+		is_int(goes(w), 0, "also while these are being killed");
+		world_launch(w, "a", id, 1, ends[i], 0, NULL);
+		is_int(goes(w), 1, "they start as soon as these have ended");
+		world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+		pass(w, 2);
+		is_int(goes(w), 1, "and once");
+		run_on(w, "a", b);
+		is_str(world_status(w, b), "completed", "the job completes");
+		world_end_well(w);
+	}
+}
+
+static void test_go_after_a_second(void)
+{
+	struct world *w = make(323);
+	uint64_t b, id;
+
+	b = ready_beside(w, &id);
+	world_advance(w, SECOND * 9 / 10);
+	is_int(goes(w), 0, "0.9 s later they still wait");
+	world_advance(w, SECOND * 2 / 10);
+	is_int(goes(w), 1, "after a second they start");
+	run_on(w, "a", b);
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	world_end_well(w);
+}
+
+/* Nobody waits for a launch that shares no GPU with the job. */
+static void test_go_other_gpus(void)
+{
+	struct world *w = make(324);
+	uint64_t b, id = leave_parked(w);
+
+	drop(w, id);
+	world_forget(w);
+	b = submit_as(w, "bob", "{\"command\": [\"/bin/x\"], \"launcher\": \"direct\"}");
+	is_str(placed_on(w, b), "a", "a job without GPUs gets the node");
+	world_launch(w, "a", b, 1, LAUNCH_READY, 0, NULL);
+	is_int(goes(w), 1, "its ranks start at once");
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	run_on(w, "a", b);
+	world_end_well(w);
+}
+
 int main(void)
 {
 	test_restart();
 	test_restart_ended();
 	test_unknown();
 	test_dropped_between();
+	test_go_when_ended();
+	test_go_after_a_second();
+	test_go_other_gpus();
 	return tap_done();
 }
