@@ -156,6 +156,8 @@ static void run_lookup(struct worker *w, void *arg)
 
 	(void)w;
 	q->rc = user_lookup(&q->rules, q->account, &q->user, &q->e);
+	if (FAULT("agent.account_groups") && q->user.n_groups)
+		q->user.n_groups--; /* as after it was taken out of a group */
 }
 
 static void lookup_done(void *arg)

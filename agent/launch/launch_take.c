@@ -12,6 +12,7 @@
  */
 #include <inttypes.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "agent/launch/launch_park.h"
@@ -21,7 +22,8 @@
 #include "common/base/fault.h"
 #include "common/base/log.h"
 
-#define GO_US 2000000u
+#define GO_US      2000000u
+#define ACCOUNT_US 5000000u /* after staging; a cold launch has more time to ask */
 
 /* ---- does it fit ------------------------------------------------------------------------------------ */
 
@@ -76,6 +78,29 @@ static int check_take(const struct launch *l, const struct plan *plan, struct er
 	return launch_park_check(l, e);
 }
 
+static int by_number(const void *a, const void *b)
+{
+	gid_t x = *(const gid_t *)a, y = *(const gid_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static int same_account(const struct launch_user *a, const struct launch_user *b)
+{
+	size_t size = a->n_groups * sizeof(*a->groups);
+	cleanup_free gid_t *x = NULL, *y = NULL;
+
+	if (a->uid != b->uid || a->gid != b->gid || a->n_groups != b->n_groups)
+		return 0;
+	if (!size)
+		return 1;
+	x = xmemdup(a->groups, size);
+	y = xmemdup(b->groups, size);
+	qsort(x, a->n_groups, sizeof(*x), by_number);
+	qsort(y, b->n_groups, sizeof(*y), by_number);
+	return memcmp(x, y, size) == 0;
+}
+
 /* ---- the take-over ---------------------------------------------------------------------------------- */
 
 static void replace(char **to, const char *text)
@@ -107,6 +132,20 @@ static void become(struct launch *l, struct plan *plan)
 		free(l->phases[--l->n_phases].name);
 }
 
+static void on_account(struct launch_user *u, const struct err *why, void *arg);
+
+/* The parked processes have the groups of their start: an account that has lost one since, or that is refused
+ * now, must not use them. The answer comes while the files are staged. */
+static void ask_account(struct launch *l)
+{
+	struct err e = {0};
+
+	l->asking = user_ask(l->host->env, data_link_workers(l->host->link, POOL_ACCOUNTS), l->plan->m->account,
+	                     on_account, l, &e);
+	if (!l->asking)
+		launch_fail(l, RC_AGENT, e.text);
+}
+
 int launch_take(struct launch *l, struct plan *plan, struct err *e)
 {
 	cleanup_free char *parked = xstrdup(l->key);
@@ -123,6 +162,8 @@ int launch_take(struct launch *l, struct plan *plan, struct err *e)
 	become(l, plan);
 	log_info("event=launch_taken job=%" PRIu64 " attempt=%u parked=%s", l->job, l->attempt, parked);
 	launch_take_files(l);
+	if (!l->stopping)
+		ask_account(l);
 	launch_take_point();
 	return 0;
 }
@@ -149,11 +190,35 @@ static int make_starts(struct launch *l, struct err *e)
 	return rc;
 }
 
+static void account_late(struct launch *l)
+{
+	launch_fail(l, RC_AGENT, "no answer about the account in time");
+}
+
+static void on_account(struct launch_user *u, const struct err *why, void *arg)
+{
+	struct launch *l = arg;
+	int same = u && same_account(u, &l->user), staged = l->on_timer == account_late;
+
+	l->asking = NULL;
+	if (u)
+		user_fini(u);
+	if (!same)
+		launch_fail(l, RC_AGENT,
+		            u ? "the account has other groups than when the launch was parked" : why->text);
+	else if (staged)
+		launch_take_ready(l);
+}
+
 /* Staging has filled the folder. */
 void launch_take_ready(struct launch *l)
 {
 	struct err e = {0};
 
+	if (l->asking) {
+		launch_arm(l, ACCOUNT_US, account_late);
+		return;
+	}
 	if (launch_park_check(l, &e) < 0 || make_starts(l, &e) < 0) {
 		launch_fail(l, RC_AGENT, e.text);
 		return;

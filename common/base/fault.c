@@ -60,6 +60,7 @@ static struct point points[] = {
     {.name = "agent.gpus"},
     {.name = "agent.layers"},
     {.name = "agent.pool_disk"},
+    {.name = "agent.account_groups"},
     {.name = "agent.start_dropped"},
     {.name = "agent.start_large"},
     {.name = "agent.take"},

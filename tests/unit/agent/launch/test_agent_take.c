@@ -282,6 +282,22 @@ static void test_slow_start(void)
 		fs_rm_rf(dir, NULL);
 }
 
+/* ---- the account -------------------------------------------------------------------------------------- */
+
+/* The processes that wait have the groups of their start. The job starts cold. */
+static void test_account(const char *fault, uint64_t pool, const char *why)
+{
+	struct park_pool p = {c, one, "direct", 1, pool, 1, NULL};
+
+	restart(fault);
+	park_all(&p);
+	park_take(&p, pool + 1, "true");
+	ok(park_wait(a, pool + 1, LAUNCH_FAILED), "the launch is not ready");
+	like(a->launch->text, why, "it says why");
+	park_clean(&p, pool + 1, 1);
+	is_int(park_processes(&p, 0), 0, "no process is left");
+}
+
 /* ---- the size of a start ------------------------------------------------------------------------------ */
 
 #define LARGE 16 /* variables of 56 kB: with a hyperparameter, which comes in several forms, above 1 MiB */
@@ -435,6 +451,9 @@ int main(void)
 	test_slow_start();
 	test_too_large();
 	test_dropped();
+	test_account("agent.account=2", 176, "no answer about the account in time");
+	if (geteuid() == 0)
+		test_account("agent.account_groups=2", 178, "the account has other groups than when");
 #endif
 	ctl_stop(c);
 	return tap_done();
