@@ -4,7 +4,9 @@
  */
 #include <curl/curl.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/base/json.h"
@@ -220,6 +222,21 @@ static void print_error_json(const char *code, const char *message, int exit_cod
 	cJSON_Delete(o);
 }
 
+/* text: from "there is no job" on. Pools and jobs share their numbers. */
+static void hint_at_jobs(struct ctx *c, const char *text)
+{
+	uint64_t id = strtoull(text + strlen("there is no job"), NULL, 10);
+	char *path = xasprintf("/pools/%" PRIu64, id);
+	cJSON *pool = NULL;
+	struct err e;
+	if (id && c->client && !client_call(c->client, "GET", path, NULL, &pool, &e))
+		fprintf(stderr, "%" PRIu64 " is a warm pool: jobctl pool show %" PRIu64 "\n", id, id);
+	else
+		fputs("List your jobs: jobctl ls; list all jobs: jobctl ls --all\n", stderr);
+	cJSON_Delete(pool);
+	free(path);
+}
+
 static int finish_verb(struct ctx *c, int rc)
 {
 	if (interrupted() && rc) {
@@ -232,7 +249,7 @@ static int finish_verb(struct ctx *c, int rc)
 		fprintf(stderr, "jobctl: %s\n", safe);
 		free(local);
 		if (c->err.code == ERR_NOT_FOUND && !strchr(safe, '\n') && strstr(safe, "there is no job"))
-			fputs("List your jobs: jobctl ls; list all jobs: jobctl ls --all\n", stderr);
+			hint_at_jobs(c, strstr(safe, "there is no job"));
 		free(safe);
 		rc = client_exit_code(&c->err);
 	}

@@ -200,9 +200,7 @@ static void say_match(const cJSON *o, const char *verb, uint32_t n, struct text 
 
 	text_add(t, "%s warm pool %" PRIu64 " (level %s", verb, json_whole(o, "id", 0),
 	         json_str_or(o, "level", "node"));
-	if (cJSON_IsObject(missed) && strcmp(json_str_or(missed, "field", "?"), "parked") == 0)
-		text_add(t, ": nothing is parked");
-	else if (cJSON_IsObject(missed) && json_str_or(missed, "text", NULL))
+	if (cJSON_IsObject(missed) && json_str_or(missed, "text", NULL))
 		text_add(t, ": %.240s", json_str_or(missed, "text", ""));
 	else if (cJSON_IsObject(missed))
 		text_add(t, ": %.80s differs", json_str_or(missed, "field", "?"));

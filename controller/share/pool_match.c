@@ -10,6 +10,7 @@
 #include "common/base/hashtable.h"
 #include "common/base/json.h"
 #include "common/base/secret.h"
+#include "common/base/text.h"
 #include "common/base/xalloc.h"
 #include "controller/state/launch_facts.h"
 #include "controller/state/node_table.h"
@@ -144,6 +145,22 @@ static int same_requirements(const struct pool_rec *p, const cJSON *wants)
 	return same;
 }
 
+/* The launch would fit, but none waits, or it is for a job of the whole pool. */
+static cJSON *missed_parked(const struct pool_rec *p)
+{
+	cJSON *o = launch_missed("parked", NULL, NULL);
+	TEXT(text);
+
+	if (p->parked)
+		text_add(&text, "only a part of the pool");
+	else if (p->park_text)
+		text_add(&text, "nothing parked: %.160s", p->park_text);
+	else
+		text_add(&text, "nothing parked yet");
+	json_add_str(o, "text", text.at);
+	return o;
+}
+
 void pool_fit(const struct core *c, const struct pool_rec *p, const cJSON *environment, const cJSON *launch,
               int whole, struct pool_fit *out)
 {
@@ -162,7 +179,7 @@ void pool_fit(const struct core *c, const struct pool_rec *p, const cJSON *envir
 		if (launch_has_interpreter(p->launch, p->park_text, launch, &out->missed))
 			out->level = "interpreter";
 	} else if (!missed) {
-		out->missed = more ? more : launch_missed("parked", NULL, NULL);
+		out->missed = more ? more : missed_parked(p);
 		more = NULL;
 	}
 	cJSON_Delete(more);

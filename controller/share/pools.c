@@ -523,7 +523,7 @@ static void say_not_given(const struct core *c, const struct cjob *j, struct tex
 	else if (j->r.att && !rec_launched(j->r.att))
 		text_add(t, "job %" PRIu64 " used it and ended before its ranks started", j->r.id);
 	else
-		text_add(t, "job %" PRIu64 " used it and is %s in a way that leaves no pool", j->r.id,
+		text_add(t, "job %" PRIu64 " used it and %s in a way that leaves no pool", j->r.id,
 		         state_name(STATE_JOB, (int)j->r.status));
 }
 

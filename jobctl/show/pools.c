@@ -72,8 +72,6 @@ char *pools_missed_short(const cJSON *missed)
 	const char *text = jtext(missed, "text");
 	if (!cJSON_IsObject(missed))
 		return NULL;
-	if (strcmp(print_member(missed, "field"), "parked") == 0)
-		text = "nothing was parked";
 	if (text)
 		return print_safe(text);
 	char *field = print_safe(print_member(missed, "field")), *all = xasprintf("%s differs", field);
@@ -83,7 +81,7 @@ char *pools_missed_short(const cJSON *missed)
 
 char *pools_missed(const cJSON *missed)
 {
-	if (jtext(missed, "text") || strcmp(print_member(missed, "field"), "parked") == 0)
+	if (jtext(missed, "text"))
 		return pools_missed_short(missed);
 	char *field = print_safe(print_member(missed, "field")), *had = short_value(jget(missed, "had")),
 	     *wants = short_value(jget(missed, "wants"));

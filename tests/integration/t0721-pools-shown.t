@@ -31,6 +31,7 @@ is "$RC" 0 "the first job completed"
 newest() { "$jobctl" pool ls --state all --json | jq -rc ".pools | max_by(.id) | $1"; }
 ok "the job left a pool" wait_until 20 prints available newest .state
 id=$(newest .id)
+rc 3 "^$id is a warm pool: jobctl pool show $id\$" "events of its number says what that is" events "$id"
 rc 0 "^ *$id  edit .* available +2 +2 +$first +- " "pool ls has the pool" pool ls
 like "$OUT" "(29m|30m)\$" "pool ls has the time that is left"
 is "$("$jobctl" pool ls --json | jq -c '.pools[0] | [.id, .state, .made_by, (.nodes | length), (.expires_at != null)]')" "[$id,\"available\",$first,2,true]" "pool ls --json"

@@ -153,6 +153,7 @@ static void test_not_yet(void)
 	b = submit(w, 600);
 	is_str(of_attempt(w, b, "level"), "environment", "a job that comes too early starts without it");
 	is_str(missed(w, b), "parked", "and says that nothing was parked");
+	is_str(missed_text(w, b), "nothing parked yet", "in words, too");
 	is_int((int)world_count(w, "a", WM_KILL), 1, "what was being parked is killed");
 	is_str(prepared(w, "a"), "cold 0", "the job does not wait for that");
 	ok(!node_find(w->core, "a")->stale, "nor does its node");
