@@ -21,9 +21,10 @@
 #include "controller/state/launch_facts.h"
 #include "controller/state/turn.h"
 
-#define AT_ONCE    64 /* parkings that are made ready: of all pools */
-#define AT_ONCE_ON 4  /* on one node */
-#define TRIES      3  /* for what one job left */
+#define AT_ONCE    64           /* parkings that are made ready: of all pools */
+#define AT_ONCE_ON 4            /* on one node */
+#define TRIES      3            /* for what one job left */
+#define SETTLED_US 600000000ull /* one that waited so long counts as no failed try */
 #define FIRST_US   1000000ull
 #define LATER_US   10000000ull
 #define ENDING_US  600000000ull /* then the agents' reports about it count as unknown */
@@ -94,6 +95,7 @@ void parking_free(struct core *c, struct parking *k)
 	park_order_free(k->order);
 	HASH_DEL(c->parks.all, k);
 	free(k->nodes);
+	free(k->text);
 	free(k);
 }
 
@@ -317,24 +319,39 @@ static int all_are(const struct parking *k, uint8_t state)
 	return 1;
 }
 
-static void note_parked(struct core *c, struct pool_rec *p, struct parking *k, const char *text)
+static void post_parked(struct core *c, const struct pool_rec *p, const struct parking *k)
 {
-	cJSON *d;
+	cJSON *d = event_data(p, k->key.number);
 
+	if (k->text)
+		json_add_str(d, "text", k->text);
+	cluster_post(c, EV_POOL_PARKED, d);
+	c->alloc.dirty = 1;
+}
+
+static void note_parked(struct core *c, struct pool_rec *p, struct parking *k)
+{
 	k->state = PARK_PARKED;
 	k->due_us = UINT64_MAX;
+	k->parked_us = now_boot(c);
 	if (p->parked == k->key.number) /* hearthd was started again */
 		return;
-	d = event_data(p, k->key.number);
-	if (text && *text) /* why jobs do not get its interpreters */
-		json_add_str(d, "text", text);
-	cluster_post(c, EV_POOL_PARKED, d);
-	tries_of(c, p)->tries = 0;
-	c->alloc.dirty = 1;
+	post_parked(c, p, k);
 	log_info("event=pool_parked pool=%" PRIu64 " parking=%" PRIu64, p->id, k->key.number);
 }
 
-void parking_step(struct core *c, struct parking *k, const char *text)
+void parking_no_interpreter(struct core *c, struct parking *k, const char *text)
+{
+	const struct pool_rec *p = cluster_pool(&c->records, k->key.pool);
+
+	if (k->text)
+		return;
+	k->text = xstrdup(text);
+	if (k->state == PARK_PARKED && p && p->parked == k->key.number && !p->park_text)
+		post_parked(c, p, k);
+}
+
+void parking_step(struct core *c, struct parking *k)
 {
 	struct pool_rec *p = cluster_pool(&c->records, k->key.pool);
 
@@ -346,7 +363,7 @@ void parking_step(struct core *c, struct parking *k, const char *text)
 		look_at(c, k->due_us);
 	}
 	if (k->state == PARK_STARTING && all_are(k, LAUNCH_PARKED) && p)
-		note_parked(c, p, k, text);
+		note_parked(c, p, k);
 	park_send(c, k);
 }
 
@@ -390,6 +407,8 @@ void parking_failed(struct core *c, struct parking *k, const char *text)
 		return;
 	}
 	x = tries_of(c, p);
+	if (k->state == PARK_PARKED && now_boot(c) - k->parked_us >= SETTLED_US)
+		x->tries = 0;
 	x->again_us = now_boot(c) + (x->tries <= 1 ? FIRST_US : LATER_US);
 	look_at(c, x->again_us);
 	log_warn("event=pool_unparked pool=%" PRIu64 " parking=%" PRIu64 " text=\"%s\"", p->id, k->key.number,
@@ -497,6 +516,7 @@ void parks_loaded(struct core *c)
 		free(k->nodes);
 		k->nodes = nodes;
 		k->state = PARK_PARKED;
+		k->parked_us = now_boot(c);
 		for (uint32_t i = 0; i < n; i++)
 			nodes[i].state = LAUNCH_PARKED;
 	}

@@ -26,9 +26,11 @@ struct parking {
 	} key;
 	uint64_t epoch, due_us; /* boot: it is given up then; UINT64_MAX never */
 	uint64_t way_us;        /* boot: an ENDING one holds back launches on its GPUs until then; 0 no longer */
+	uint64_t parked_us;     /* boot: since when it is PARKED, as far as this hearthd knows */
 	enum park_state state;
 	uint32_t n, port;
 	struct park_node *nodes;
+	char *text;               /* why jobs do not get its interpreters; NULL they do */
 	struct park_order *order; /* of a PREPARING one */
 	struct rsh *rsh;
 	UT_hash_handle hh;
@@ -45,7 +47,9 @@ struct parking *parking_find(const struct core *c, uint64_t pool, uint64_t numbe
 struct park_node *parking_node(const struct parking *k, uint64_t node_id); /* NULL none */
 struct orted_launch parking_orteds(struct parking *k);
 /* It goes on by what its nodes have reported. */
-void parking_step(struct core *c, struct parking *k, const char *text);
+void parking_step(struct core *c, struct parking *k);
+/* A node has no interpreter for a job, and says why. The first text counts. */
+void parking_no_interpreter(struct core *c, struct parking *k, const char *text);
 /* It failed: it is ended, and tried again later. */
 void parking_failed(struct core *c, struct parking *k, const char *text);
 void parking_end(struct core *c, struct parking *k); /* kills what is there; it stays until that is gone */

@@ -68,7 +68,9 @@ int park_report(struct core *c, const struct cnode *n, const struct wm_launch_re
 		x->sent &= (uint8_t)~SENT_GO;
 	x->state = m->state;
 	x->sent |= SENT_PREPARE;
-	parking_step(c, k, m->text);
+	if (m->state == LAUNCH_PARKED && *m->text)
+		parking_no_interpreter(c, k, m->text);
+	parking_step(c, k);
 	return 1;
 }
 

@@ -456,8 +456,9 @@ static void apply_parking(struct pool_rec *p, enum event_type t, uint64_t at_us,
 		p->parkings = number;
 		p->park_epoch = json_whole(d, "epoch", 0);
 	}
+	if (t != EV_POOL_PARKED || p->parked != number) /* else it has another text */
+		p->park_us = at_us;
 	p->parked = t == EV_POOL_PARKED ? number : 0;
-	p->park_us = at_us;
 	rec_set(&p->park_text, json_str_or(d, "text", NULL));
 }
 

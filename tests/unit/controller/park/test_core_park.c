@@ -72,6 +72,12 @@ static uint64_t leave(struct world *w, unsigned nodes, const char *more)
 	return number(pool(w, "available", 0), "id");
 }
 
+static uint64_t leave_for(struct world *w, unsigned keep_alive_s)
+{
+	run_on(w, "a", submit(w, keep_alive_s));
+	return number(pool(w, "available", 0), "id");
+}
+
 static void up(struct world *w, unsigned nodes)
 {
 	world_agent_up(w, "a", 1, 4);
@@ -234,6 +240,54 @@ static void test_tries(void)
 	ok(strstr(text(cJSON_GetObjectItemCaseSensitive(pool(w, "available", 0), "parked"), "text"),
 	          "node a: mpirun is missing") != NULL,
 	   "and says why");
+	world_end_well(w);
+}
+
+/* A launch that waits and ends at once would be made again for as long as the pool lives. */
+static void test_tries_parked(void)
+{
+	struct world *w = make(214);
+	unsigned last = 0;
+	uint64_t id;
+
+	up(w, 1);
+	id = leave(w, 1, "");
+	for (unsigned s = 0; s < 60; s++) {
+		uint32_t n = (uint32_t)rec(w, id)->parkings;
+
+		if (n > last) {
+			park(w, id, n);
+			world_launch(w, "a", id, n, LAUNCH_FAILED, RC_LAUNCH, "mpirun has ended");
+			world_launch(w, "a", id, n, LAUNCH_CLEANED, 0, NULL);
+			last = n;
+		}
+		pass(w, 1);
+	}
+	is_int((int)last, 3, "a launch that ends as soon as it waits is tried three times");
+	world_end_well(w);
+	w = make(215);
+	up(w, 1);
+	id = leave(w, 1, "");
+	for (uint32_t n = 1; n <= 5; n++) {
+		park(w, id, n);
+		pass(w, 101);
+		world_launch(w, "a", id, n, LAUNCH_FAILED, RC_LAUNCH, "mpirun has ended");
+		world_launch(w, "a", id, n, LAUNCH_CLEANED, 0, NULL);
+		pass(w, 12);
+	}
+	is_int((int)rec(w, id)->parkings, 3, "after a short time too");
+	world_end_well(w);
+	w = make(216);
+	up(w, 1);
+	id = leave_for(w, 7200);
+	for (uint32_t n = 1; n <= 5; n++) {
+		park(w, id, n);
+		pass(w, 601);
+		world_launch(w, "a", id, n, LAUNCH_FAILED, RC_LAUNCH, "mpirun has ended");
+		world_launch(w, "a", id, n, LAUNCH_CLEANED, 0, NULL);
+		pass(w, 2);
+	}
+	is_int((int)rec(w, id)->parkings, 6, "one that waited for ten minutes counts as no failure");
 	world_end_well(w);
 }
 
@@ -411,6 +465,32 @@ static void test_orteds(void)
 	if (s)
 		sent_free(s);
 	world_destroy(w);
+}
+
+/* Why no interpreter waits may come from any node, and later. */
+static void test_text(void)
+{
+	struct world *w = make(217);
+	uint64_t id;
+
+	up(w, 2);
+	id = leave(w, 2, "");
+	park_is(w, id, 1, LAUNCH_READY, NULL);
+	world_launch(w, "a", id, 1, LAUNCH_PARKED, 0, "torch started a thread");
+	world_launch(w, "b", id, 1, LAUNCH_PARKED, 0, NULL);
+	is_str(rec(w, id)->park_text, "torch started a thread", "the reason of the first node is kept");
+	world_end_well(w);
+	w = make(218);
+	up(w, 1);
+	id = leave(w, 1, "");
+	park(w, id, 1);
+	ok(!rec(w, id)->park_text, "interpreters wait");
+	world_launch(w, "a", id, 1, LAUNCH_PARKED, 0, "the interpreter ended: exit 1");
+	is_str(rec(w, id)->park_text, "the interpreter ended: exit 1", "one that ends later is noted");
+	world_launch(w, "a", id, 1, LAUNCH_PARKED, 0, "another one");
+	is_str(rec(w, id)->park_text, "the interpreter ended: exit 1", "once");
+	is_int((int)rec(w, id)->parked, 1, "the launch still waits");
+	world_end_well(w);
 }
 
 #define TABLE_RESOURCES                                                                                      \
@@ -622,6 +702,8 @@ int main(void)
 	test_expires();
 	test_gives_way_parked();
 	test_tries();
+	test_tries_parked();
+	test_text();
 	test_spoiled();
 	test_restart_parked();
 	test_restart_preparing();
