@@ -34,7 +34,7 @@ static cJSON *event_json(sqlite3_stmt *st)
 #define LEFT_BY "CAST(substr(data, instr(data, '\"left_by\":') + 10) AS INTEGER)"
 static const char of_job[] =
     EVENTS "id > ?1 AND job = ?3 UNION ALL " EVENTS OF_POOL JOB " = ?3 UNION ALL " EVENTS OF_POOL LEFT_BY
-           " = ?3 AND " JOB " <> ?3 ORDER BY id LIMIT ?2";
+           " = ?3 AND instr(data, '\"left_by\":') > 0 AND " JOB " <> ?3 ORDER BY id LIMIT ?2";
 static const char of_all[] = EVENTS "id > ?1 ORDER BY id LIMIT ?2";
 
 cJSON *store_events_json(struct store_reader *r, uint64_t job, uint64_t after_id, uint32_t limit,

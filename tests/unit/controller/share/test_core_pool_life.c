@@ -208,6 +208,22 @@ static const char *pool_events(struct world *w, uint64_t job)
 	return out;
 }
 
+/* Digits of one id may be another one. */
+static void test_events_of_other_ids(void)
+{
+	struct world *w = world_create(331);
+	uint64_t id;
+
+	world_agent_up(w, "a", 1, 4);
+	for (int i = 0; i < 9; i++)
+		run_on(w, "a", submit(w, 0));
+	run_on(w, "a", submit(w, 600));
+	id = number(pool(w, "available", 0), "id");
+	ok(id > 10 && id < 20, "a pool's id ends in a job's");
+	is_str(pool_events(w, id % 10), "", "its events are not that job's");
+	world_end_well(w);
+}
+
 static void test_events_of_jobs(void)
 {
 	struct world *w = world_create(76);
@@ -304,6 +320,7 @@ int main(void)
 	test_sentences();
 	test_job_says_why();
 	test_events_of_jobs();
+	test_events_of_other_ids();
 	test_drop_in_use();
 	test_kept_by();
 	test_joined();
