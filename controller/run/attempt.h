@@ -25,6 +25,8 @@ void job_review(struct core *c, struct cjob *j);
 /* Gives up nodes that make no progress with the collection. Returns the boot time of the next look,
  * UINT64_MAX when no node collects any more. */
 uint64_t review_open_places(struct core *c, struct cjob *j);
+/* 1: the launch that waited in a pool is still to be taken over: what fails then is not the node's fault. */
+int takes_over(const struct cjob *j);
 int end_wants_kill(const struct job_rec *r);
 /* Ends the attempt with the verdict v. The kill on its nodes follows. */
 void attempt_end(struct core *c, struct cjob *j, const struct verdict *v);

@@ -188,7 +188,7 @@ static void launch_state(struct core *c, struct cjob *j, struct cnode *n, const 
 	if (m->state == LAUNCH_FAILED) {
 		json_add_str(d, "class", state_name(STATE_CLASS, m->cls == RC_NONE ? RC_UNKNOWN : m->cls));
 		/* Neither a damaged checkpoint nor a launch that waited blames the node. */
-		if ((is_infrastructure(m->cls) || m->cls == RC_NONE) && !not_restored(j, m) && !j->act->parked)
+		if ((is_infrastructure(m->cls) || m->cls == RC_NONE) && !not_restored(j, m) && !takes_over(j))
 			cJSON_AddTrueToObject(d, "culprit");
 	}
 	if (ended_by_node(m))

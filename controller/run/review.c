@@ -33,10 +33,15 @@
 
 #define NODES_A_SECOND 10 /* a gang of so many nodes gets one more second to start */
 
+int takes_over(const struct cjob *j)
+{
+	return j->act->parked && !rec_launched(j->r.att);
+}
+
 /* Returns 1 when the job may start on other nodes: no rank ran yet, and the job is not the cause. */
 static int is_replaceable(const struct cjob *j, enum reason_class cls)
 {
-	int culprit = j->act->parked != 0;
+	int culprit = takes_over(j);
 
 	for (uint32_t i = 0; i < j->r.att->n_places; i++)
 		culprit |= j->r.att->places[i].culprit || j->r.att->places[i].state == PLACE_LOST ||
@@ -60,7 +65,7 @@ int attempt_end_by(struct core *c, struct cjob *j, const struct verdict *v, cJSO
 	if (job_post(c, j, EV_ENDING, d) < 0)
 		return -1;
 	j->act->end_us = now_boot(c);
-	if (j->act->parked && !rec_launched(j->r.att))
+	if (takes_over(j))
 		park_spoiled(c, j);
 	for (uint32_t i = 0; i < j->r.att->n_places && FAULT("mistake.early_release"); i++)
 		alloc_release(c, j, j->r.att->places[i].node_id);
@@ -77,11 +82,12 @@ void attempt_end(struct core *c, struct cjob *j, const struct verdict *v)
 	attempt_end_by(c, j, v, NULL);
 }
 
+/* A node that is silent is to blame in a take-over, too: the cold attempt would wait for it once more. */
 static void blame_node(struct core *c, struct cjob *j, uint32_t place, const char *text)
 {
 	cJSON *d = cJSON_CreateObject();
 
-	if (j->r.att->places[place].culprit || j->act->parked) {
+	if (j->r.att->places[place].culprit) {
 		cJSON_Delete(d);
 		return;
 	}
@@ -208,7 +214,10 @@ static void review_preparing(struct core *c, struct cjob *j)
 			ready++;
 		} else if (place_over(a->places[i].state)) {
 			verdict_set(&v, RC_AGENT, "node %s gave up while preparing", a->places[i].node);
-			end_by_node(c, j, i, &v);
+			if (takes_over(j))
+				attempt_end(c, j, &v);
+			else
+				end_by_node(c, j, i, &v);
 			return;
 		} else if (now >= at) {
 			verdict_set(&v, RC_AGENT, "node %s did not get ready: no progress for %u s%s%s",

@@ -323,6 +323,77 @@ static void test_spoiled(void)
 	world_end_well(w);
 }
 
+/* Node b says nothing any more in a take-over; node a is as it should be. */
+static uint64_t fall_silent(struct world *w)
+{
+	const struct cjob *j;
+	uint64_t id, b;
+
+	up(w, 2);
+	world_agent_up(w, "c", 1, 4);
+	id = leave(w, 2, "");
+	park(w, id, 1);
+	b = submit_wide(w, 2, 600, "");
+	is_str(of_attempt(w, b, "level"), "launch", "a job takes a parked launch");
+	world_launch(w, "a", b, 1, LAUNCH_READY, 0, NULL);
+	for (int s = 0; s < 3000; s++) {
+		pass(w, 1);
+		j = job_find(w->core, b);
+		if (j && j->r.att && j->r.att->state == ATT_ENDING)
+			break;
+	}
+	world_forget(w);
+	w->over = OVER_STOPPED;
+	for (const char *n = "a"; n; n = strcmp(n, "a") == 0 ? "b" : NULL) {
+		world_launch(w, n, b, 1, LAUNCH_ENDED, 0, NULL);
+		world_launch(w, n, id, 1, LAUNCH_CLEANED, 0, NULL);
+		world_launch(w, n, b, 1, LAUNCH_CLEANED, 0, NULL);
+	}
+	return b;
+}
+
+/* The wait for a silent node is not repeated: the cold attempt leaves the node out. */
+static void test_silent(void)
+{
+	struct world *w = make(214);
+	const struct cjob *j;
+	uint64_t b = fall_silent(w);
+
+	j = job_find(w->core, b);
+	ok(j && j->r.attempts == 2 && j->r.att && j->r.att->n_places == 2,
+	   "the job has a second attempt at once");
+	ok(j && j->r.plan_capacity == 0 && j->r.plan_attempts == 0, "which is not counted as a restart");
+	is_str(prepared(w, "b"), "", "it leaves out the node that said nothing");
+	is_str(prepared(w, "c"), "cold 0", "and takes another one");
+	world_end_well(w);
+}
+
+/* After GO a node that fails is to blame, as in an attempt without a parked launch. */
+static void test_blame_after_go(void)
+{
+	struct world *w = make(215);
+	const struct cjob *j;
+	uint64_t id, b;
+
+	up(w, 2);
+	world_agent_up(w, "c", 1, 4);
+	id = leave(w, 2, "");
+	park(w, id, 1);
+	b = submit_wide(w, 2, 600, "");
+	world_launch(w, "a", b, 1, LAUNCH_READY, 0, NULL);
+	world_launch(w, "b", b, 1, LAUNCH_READY, 0, NULL);
+	world_launch(w, "b", b, 1, LAUNCH_FAILED, RC_AGENT, "the disk is full");
+	j = job_find(w->core, b);
+	ok(j && j->r.att->places[1].culprit, "a node that fails after GO is to blame");
+	world_forget(w);
+	w->over = OVER_STOPPED;
+	world_launch(w, "a", b, 1, LAUNCH_ENDED, 0, NULL);
+	world_launch(w, "a", b, 1, LAUNCH_CLEANED, 0, NULL);
+	world_launch(w, "b", b, 1, LAUNCH_CLEANED, 0, NULL);
+	is_str(prepared(w, "c"), "cold 0", "the next attempt takes another node");
+	world_end_well(w);
+}
+
 static void reconnect(struct world *w, const char *node, uint64_t id, uint32_t number, uint8_t state)
 {
 	struct wm_sync_begin sync = {.instance = 1, .launches = 1};
@@ -705,6 +776,8 @@ int main(void)
 	test_tries_parked();
 	test_text();
 	test_spoiled();
+	test_silent();
+	test_blame_after_go();
 	test_restart_parked();
 	test_restart_preparing();
 	test_vanishes();
