@@ -88,7 +88,6 @@ void parking_free(struct core *c, struct parking *k)
 
 	while (k->rsh)
 		orteds_cancel(&l, k->rsh->id);
-	port_mark(c, k->port, -1);
 	if (k->state == PARK_ENDING)
 		pool_touch(c, k->key.pool); /* the next one may begin */
 	c->parks.in_way -= k->way_us != 0;
@@ -291,7 +290,6 @@ static void begin(struct core *c, struct pool_rec *p)
 	free(k->nodes);
 	k->nodes = nodes;
 	k->port = master_port(c, nodes[0].node_id);
-	port_mark(c, k->port, 1);
 	k->order = park_order_make(c, p, k);
 	k->due_us = now_boot(c) + (uint64_t)c->cfg.prepare_timeout_s * 1000000;
 	d = event_data(p, number);

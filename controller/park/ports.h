@@ -1,5 +1,5 @@
 /*
- * ports: which master ports attempts and launches that wait use.
+ * ports: which master ports attempts use. What waits for a job uses none.
  */
 #ifndef HEARTH_CONTROLLER_PARK_PORTS_H
 #define HEARTH_CONTROLLER_PARK_PORTS_H

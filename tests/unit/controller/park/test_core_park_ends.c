@@ -225,6 +225,47 @@ static void test_go_other_gpus(void)
 	world_end_well(w);
 }
 
+/* The processes that wait use no master port; the job that takes them has its own. */
+static void test_ports(void)
+{
+	struct world *w = make(325);
+	uint64_t id = leave_parked(w);
+	unsigned used = 0;
+
+	for (size_t i = 0; i < sizeof w->core->ports.used / sizeof w->core->ports.used[0]; i++)
+		used += w->core->ports.used[i];
+	is_int((int)used, 0, "a parked launch occupies no port");
+	drop(w, id);
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	world_end_well(w);
+}
+
+/* A take-over failed, hearthd was started again, and what waited is still there. */
+static void test_spoiled_restart(void)
+{
+	struct world *w = make(326);
+	uint64_t s, b, id = leave_parked(w);
+	const struct cjob *j;
+
+	b = submit(w, 600);
+	is_str(of_attempt(w, b, "level"), "launch", "a job takes the launch");
+	world_launch(w, "a", b, 1, LAUNCH_FAILED, RC_AGENT, "mpirun is not running");
+	world_restart(w);
+	world_forget(w);
+	s = sync_begins(w);
+	world_launch(w, "a", id, 1, LAUNCH_PARKED, 0, NULL);
+	world_launch(w, "a", b, 1, LAUNCH_FAILED, RC_AGENT, "mpirun is not running");
+	sync_ends(w, s);
+	ok(is_free_of_stale(w), "what waited blocks no node");
+	is_int(grace(w), 0, "it is killed at once");
+	world_launch(w, "a", b, 1, LAUNCH_CLEANED, 0, NULL);
+	j = job_find(w->core, b);
+	is_int(j ? (int)j->r.attempts : 0, 2, "the job starts again meanwhile");
+	is_str(placed_on(w, b), "a", "on the same node");
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	world_end_well(w);
+}
+
 int main(void)
 {
 	test_restart();
@@ -234,5 +275,7 @@ int main(void)
 	test_go_when_ended();
 	test_go_after_a_second();
 	test_go_other_gpus();
+	test_ports();
+	test_spoiled_restart();
 	return tap_done();
 }
