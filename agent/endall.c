@@ -84,7 +84,7 @@ static void print_item(const struct endall *n, const struct item *i, int left)
 	const char *name = i->l->plan->spec->name;
 	char *text;
 
-	json_add_u64(o, "job", i->l->job);
+	json_add_u64(o, i->l->plan->m->park ? "pool" : "job", i->l->job);
 	cJSON_AddNumberToObject(o, "attempt", i->l->attempt);
 	cJSON_AddStringToObject(o, "name", name ? name : "");
 	cJSON_AddNumberToObject(o, "processes", i->processes);

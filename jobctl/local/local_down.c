@@ -267,7 +267,7 @@ static void end_nodes(struct down *d)
 
 /* ---- what was ended ---- */
 
-/* Returns "2 processes of job 17 (train) on node-1, ...". Malloc'ed. */
+/* Returns "2 processes of job 17 (train) on node-1, 3 of warm pool 4 ...". Malloc'ed. */
 static char *ended_text(const cJSON *ended)
 {
 	char *all = xstrdup("");
@@ -277,7 +277,8 @@ static char *ended_text(const cJSON *ended)
 		char *name = print_safe(print_member(o, "name")), *count = n < 0 ? xstrdup("processes") : NULL;
 		if (!count)
 			count = xasprintf("%.0f process%s", n, n == 1 ? "" : "es");
-		xappendf(&all, "%s%s of job %.0f%s%s%s on %s", *all ? ", " : "", count, print_number(o, "job"),
+		xappendf(&all, "%s%s of %s %s%s%s%s on %s", *all ? ", " : "", count,
+		         jget(o, "pool") ? "warm pool" : "job", print_member(o, jget(o, "pool") ? "pool" : "job"),
 		         *name ? " (" : "", name, *name ? ")" : "", print_member(o, "node"));
 		free(count);
 		free(name);

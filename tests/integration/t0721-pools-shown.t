@@ -123,4 +123,8 @@ costs() { "$jobctl" cost --json | jq '.rows[0].idle_usd > 0 and .total_idle_usd 
 ok "an idle pool on nodes with a price costs" wait_until 20 prints true costs
 rc 0 "IDLE USD\$" "cost has a column of it" cost
 rc 0 "^idle cost +\\$" "pool show has the cost, too" pool show edit
+ok "the pool is parked" wait_until 20 prints parked pool edit .parked.state
+id=$(pool edit .id)
+run local down
+like "$OUT$ERR" "process(es)? of warm pool $id \\(edit\\) on node-1" "local down says that it ended what the pool held ready"
 done_testing
