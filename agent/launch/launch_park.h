@@ -24,6 +24,7 @@ int launch_is_taken(const struct launch *l); /* it was parked before */
 void launch_take_files(struct launch *l);    /* launch_prepare.c */
 void launch_take_ready(struct launch *l);    /* its files are in place */
 void launch_take_point(void);                /* of several at which a test ends the agent */
+void launch_take_answered(struct launch *l); /* a shim has */
 void launch_take_changed(struct lproc *p);   /* before it is READY */
 void launch_take_await(struct launch *l);    /* READY, and a process has ended */
 void launch_take_go(struct launch *l);

@@ -17,11 +17,13 @@
 
 #include "agent/launch/launch_park.h"
 #include "agent/launch/launch_steps.h"
+#include "agent/launch/shimlink.h"
 #include "agent/link/outbox.h"
 #include "agent/pool/pools.h"
 #include "common/base/fault.h"
 #include "common/base/log.h"
 
+#define ANSWER_US  2000000u /* after staging, for shims */
 #define GO_US      2000000u
 #define ACCOUNT_US 5000000u /* after staging; a cold launch has more time to ask */
 
@@ -164,6 +166,8 @@ int launch_take(struct launch *l, struct plan *plan, struct err *e)
 	launch_take_files(l);
 	if (!l->stopping)
 		ask_account(l);
+	for (struct lproc *p = l->procs; p; p = p->next)
+		shimlink_probe(p->link); /* GO comes too late to find out that one hangs */
 	launch_take_point();
 	return 0;
 }
@@ -190,15 +194,32 @@ static int make_starts(struct launch *l, struct err *e)
 	return rc;
 }
 
-static void account_late(struct launch *l)
+static const struct lproc *silent_proc(const struct launch *l)
 {
-	launch_fail(l, RC_AGENT, "no answer about the account in time");
+	for (const struct lproc *p = l->procs; p; p = p->next)
+		if (p->link && !shimlink_has_answered(p->link))
+			return p;
+	return NULL;
+}
+
+static void answer_late(struct launch *l)
+{
+	const struct lproc *p = silent_proc(l);
+	cleanup_free char *text = p ? xasprintf("the shim of %s does not answer any more", p->name) : NULL;
+
+	launch_fail(l, RC_AGENT, text ? text : "no answer about the account in time");
+}
+
+void launch_take_answered(struct launch *l)
+{
+	if (l->state == LAUNCH_PREPARING && l->on_timer == answer_late && !l->asking && !silent_proc(l))
+		launch_take_ready(l);
 }
 
 static void on_account(struct launch_user *u, const struct err *why, void *arg)
 {
 	struct launch *l = arg;
-	int same = u && same_account(u, &l->user), staged = l->on_timer == account_late;
+	int same = u && same_account(u, &l->user);
 
 	l->asking = NULL;
 	if (u)
@@ -206,8 +227,8 @@ static void on_account(struct launch_user *u, const struct err *why, void *arg)
 	if (!same)
 		launch_fail(l, RC_AGENT,
 		            u ? "the account has other groups than when the launch was parked" : why->text);
-	else if (staged)
-		launch_take_ready(l);
+	else
+		launch_take_answered(l);
 }
 
 /* Staging has filled the folder. */
@@ -215,8 +236,8 @@ void launch_take_ready(struct launch *l)
 {
 	struct err e = {0};
 
-	if (l->asking) {
-		launch_arm(l, ACCOUNT_US, account_late);
+	if (l->asking || silent_proc(l)) {
+		launch_arm(l, l->asking ? ACCOUNT_US : ANSWER_US, answer_late);
 		return;
 	}
 	if (launch_park_check(l, &e) < 0 || make_starts(l, &e) < 0) {

@@ -298,6 +298,7 @@ static void on_status(const struct wm_shim_status *st, void *arg)
 		take_status(p, st);
 	if (p->state == PS_RUNNING)
 		on_exit_told(p, st);
+	launch_take_answered(p->l);
 }
 
 void lproc_end(struct lproc *p, enum proc_state state, const char *text)

@@ -462,6 +462,11 @@ int shimlink_probe(struct shimlink *l)
 	return 1;
 }
 
+int shimlink_has_answered(const struct shimlink *l)
+{
+	return !l->asked;
+}
+
 int shimlink_is_gone(const struct shimlink *l)
 {
 	return l->state == LINK_GONE;

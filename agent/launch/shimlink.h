@@ -45,6 +45,7 @@ void shimlink_quit(struct shimlink *l, uint32_t grace_ms, enum ended_by by);
 void shimlink_release(struct shimlink *l);
 /* Asks for the state. 0: it has not answered since this was called before. */
 int shimlink_probe(struct shimlink *l);
+int shimlink_has_answered(const struct shimlink *l); /* 0: not yet since shimlink_probe */
 int shimlink_is_gone(const struct shimlink *l);
 
 #endif

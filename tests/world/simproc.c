@@ -677,6 +677,11 @@ void shimlink_release(struct shimlink *l)
 	order(l);
 }
 
+int shimlink_has_answered(const struct shimlink *l)
+{
+	return !l->gone;
+}
+
 int shimlink_is_gone(const struct shimlink *l)
 {
 	return l->gone;

@@ -298,6 +298,25 @@ static void test_account(const char *fault, uint64_t pool, const char *why)
 	is_int(park_processes(&p, 0), 0, "no process is left");
 }
 
+/* GO would come too late to find that out. */
+static void test_silent(void)
+{
+	struct park_pool p = {c, one, "mpirun", 1, 76, 1, NULL};
+	const struct wm_proc_report *r;
+	pid_t shim;
+
+	park_all(&p);
+	r = ctl_proc(a, PROC_MPIRUN, 0xffffffff);
+	shim = ctl_parent(r->pid);
+	ok(shim > 1 && kill(shim, SIGSTOP) == 0, "a shim hangs");
+	park_take(&p, 77, "true");
+	ok(park_wait(a, 77, LAUNCH_FAILED), "the launch is not ready");
+	like(a->launch->text, "the shim of mpirun does not answer any more", "it says why");
+	kill(shim, SIGCONT);
+	park_clean(&p, 77, 1);
+	is_int(park_processes(&p, 0), 0, "no process is left");
+}
+
 /* ---- the size of a start ------------------------------------------------------------------------------ */
 
 #define LARGE 16 /* variables of 56 kB: with a hyperparameter, which comes in several forms, above 1 MiB */
@@ -442,6 +461,7 @@ int main(void)
 	test_killed("mpirun", 68);
 	test_adopted();
 	test_broken(PROC_MPIRUN, 0xffffffff, 74);
+	test_silent();
 	test_newer();
 	test_large();
 #ifdef HEARTH_FAULTS
