@@ -145,6 +145,24 @@ static int same_requirements(const struct pool_rec *p, const cJSON *wants)
 	return same;
 }
 
+/* 1: parts have ended since its last job. The job gets others there, and wants the same. */
+static int has_lost_nodes(const struct pool_rec *p)
+{
+	cJSON *launch = p->launch ? cJSON_Parse(p->launch) : NULL;
+	int n = cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(launch, "nodes"));
+
+	cJSON_Delete(launch);
+	return (uint32_t)n > p->n_parts;
+}
+
+static cJSON *missed_nodes(void)
+{
+	cJSON *o = launch_missed("nodes", NULL, NULL);
+
+	json_add_str(o, "text", "the pool has lost nodes");
+	return o;
+}
+
 /* The launch would fit, but none waits, or it is for a job of the whole pool. */
 static cJSON *missed_parked(const struct pool_rec *p)
 {
@@ -179,8 +197,8 @@ void pool_fit(const struct core *c, const struct pool_rec *p, const cJSON *envir
 		if (launch_has_interpreter(p->launch, p->park_text, launch, &out->missed))
 			out->level = "interpreter";
 	} else if (!missed) {
-		out->missed = more ? more : missed_parked(p);
-		more = NULL;
+		out->missed = has_lost_nodes(p) ? missed_nodes() : more ? more : missed_parked(p);
+		more = out->missed == more ? NULL : more;
 	}
 	cJSON_Delete(more);
 }

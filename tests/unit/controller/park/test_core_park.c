@@ -102,11 +102,6 @@ static const char *missed(struct world *w, uint64_t id)
 	return missed_member(w, id, "field");
 }
 
-static const char *missed_text(struct world *w, uint64_t id)
-{
-	return missed_member(w, id, "text");
-}
-
 static void test_take(void)
 {
 	struct world *w = make(201);
@@ -159,7 +154,7 @@ static void test_not_yet(void)
 	b = submit(w, 600);
 	is_str(of_attempt(w, b, "level"), "environment", "a job that comes too early starts without it");
 	is_str(missed(w, b), "parked", "and says that nothing was parked");
-	is_str(missed_text(w, b), "nothing parked yet", "in words, too");
+	is_str(missed_member(w, b, "text"), "nothing parked yet", "in words, too");
 	is_int((int)world_count(w, "a", WM_KILL), 1, "what was being parked is killed");
 	is_str(prepared(w, "a"), "cold 0", "the job does not wait for that");
 	ok(!node_find(w->core, "a")->stale, "nor does its node");
@@ -201,6 +196,20 @@ static void test_expires(void)
 	pass(w, 601);
 	is_str(text(pool(w, "terminated", 0), "cause"), "expired", "the pool expires");
 	is_int((int)world_count(w, "a", WM_KILL), 1, "what is parked is killed");
+	world_end_well(w);
+}
+
+static void test_lost_part(void)
+{
+	struct world *w = make(290);
+	uint64_t id;
+
+	up(w, 2);
+	id = leave(w, 2, "");
+	park(w, id, 1);
+	is_int(world_request(w, REQ_POOL_DROP, 0, rec(w, id)->name, "{\"node\": \"b\"}"), 200, "drop");
+	is_str(missed_member(w, submit_wide(w, 2, 600, ""), "text"), "the pool has lost nodes",
+	       "the next job says it");
 	world_end_well(w);
 }
 
@@ -684,7 +693,8 @@ static void test_interpreter(void)
 		is_str(of_attempt(w, b, "level"), rows[i].field ? "launch" : "interpreter", spec);
 		if (rows[i].field)
 			is_str(missed(w, b), rows[i].field, rows[i].text ? rows[i].text : "the field is named");
-		is_str(missed_text(w, b), rows[i].says ? rows[i].says : "", "with a reason in place of a difference");
+		is_str(missed_member(w, b, "text"), rows[i].says ? rows[i].says : "",
+		       "with a reason in place of a difference");
 		world_end_well(w);
 	}
 }
@@ -716,7 +726,7 @@ static void test_without(void)
 		is_str(text(pool(w, "available", 0), "launcher"), i ? "direct" : "torchrun", "and the launcher");
 		b = submit_as(w, "ada", spec);
 		is_str(of_attempt(w, b, "level"), rows[i].level, "the next job's level");
-		is_str(missed_text(w, b), rows[i].text, "and why it is not higher");
+		is_str(missed_member(w, b, "text"), rows[i].text, "and why it is not higher");
 		world_end_well(w);
 	}
 }
@@ -771,6 +781,7 @@ int main(void)
 	test_not_yet();
 	test_ends();
 	test_expires();
+	test_lost_part();
 	test_gives_way_parked();
 	test_tries();
 	test_tries_parked();
