@@ -421,10 +421,10 @@ void parking_failed(struct core *c, struct parking *k, const char *text)
 /* ---- reviews ------------------------------------------------------------------------------------------ */
 
 /* 1: the pool is still what the parking was made for. */
-static int is_valid(const struct pool_rec *p, const struct parking *k)
+static int is_valid(const struct core *c, const struct pool_rec *p, const struct parking *k)
 {
-	if (pool_state_of(p) != POOL_AVAILABLE || p->n_parts != k->n || p->parkings != k->key.number ||
-	    (k->state == PARK_PARKED && p->parked != k->key.number))
+	if (!c->cfg.warm_parked || pool_state_of(p) != POOL_AVAILABLE || p->n_parts != k->n ||
+	    p->parkings != k->key.number || (k->state == PARK_PARKED && p->parked != k->key.number))
 		return 0;
 	for (uint32_t i = 0; i < k->n; i++)
 		if (!pool_part_on(p, k->nodes[i].node_id))
@@ -437,7 +437,7 @@ static void review_pool(struct core *c, uint64_t id)
 	struct pool_rec *p = cluster_pool(&c->records, id);
 	struct parking *k = p ? current(c, p) : NULL;
 
-	if (k && !is_valid(p, k)) {
+	if (k && !is_valid(c, p, k)) {
 		parking_end(c, k);
 		k = NULL;
 	}

@@ -203,34 +203,75 @@ void pool_fit(const struct core *c, const struct pool_rec *p, const cJSON *envir
 	cJSON_Delete(more);
 }
 
-static uint32_t order_of(const struct core *c, const cJSON *nodes, const struct sched_place *at)
-{
-	const struct cnode *n = node_by_id(c, at->node);
-	const cJSON *v;
-	uint32_t i = 0;
+struct ordered { /* a place, and its node's rank in the launch that waits */
+	struct sched_place at;
+	uint32_t rank, was;
+};
 
-	cJSON_ArrayForEach (v, nodes) {
-		if (n && cJSON_IsString(v) && strcmp(v->valuestring, n->name) == 0)
-			return i;
-		i++;
+struct name_rank {
+	const char *name;
+	uint32_t rank;
+};
+
+static int name_cmp(const void *a, const void *b)
+{
+	return strcmp(((const struct name_rank *)a)->name, ((const struct name_rank *)b)->name);
+}
+
+static uint32_t rank_of(const struct core *c, const struct name_rank *names, uint32_t n, uint64_t node)
+{
+	const struct cnode *x = node_by_id(c, node);
+	const struct name_rank like = {.name = x ? x->name : ""}, *found;
+
+	found = bsearch(&like, names, n, sizeof(*names), name_cmp);
+	return found ? found->rank : UINT32_MAX;
+}
+
+static int ordered_cmp(const void *a, const void *b)
+{
+	const struct ordered *x = a, *y = b;
+
+	if (x->rank != y->rank)
+		return x->rank < y->rank ? -1 : 1;
+	return x->was < y->was ? -1 : x->was > y->was;
+}
+
+/* Each run of places of one group by rank, for all of them in n log n: as many as 512 nodes are ordered on
+ * the state thread. */
+static void order_places(const struct core *c, const struct name_rank *names, struct sched_place *v,
+                         uint32_t n)
+{
+	struct ordered *o = xcalloc(n, sizeof(*o));
+
+	for (uint32_t i = 0; i < n; i++)
+		o[i] = (struct ordered){.at = v[i], .rank = rank_of(c, names, n, v[i].node), .was = i};
+	for (uint32_t from = 0, to; from < n; from = to) {
+		for (to = from + 1; to < n && v[to].group == v[from].group;)
+			to++;
+		qsort(o + from, to - from, sizeof(*o), ordered_cmp);
 	}
-	return UINT32_MAX;
+	for (uint32_t i = 0; i < n; i++)
+		v[i] = o[i].at;
+	free(o);
 }
 
 void pool_order(const struct core *c, const struct pool_rec *p, struct sched_place *v, uint32_t n)
 {
 	cJSON *launch = p->parked && p->launch ? cJSON_Parse(p->launch) : NULL;
-	const cJSON *nodes = cJSON_GetObjectItemCaseSensitive(launch, "nodes");
+	const cJSON *nodes = cJSON_GetObjectItemCaseSensitive(launch, "nodes"), *one;
 
-	for (uint32_t i = 1; nodes && (uint32_t)cJSON_GetArraySize(nodes) == n && i < n; i++)
-		for (uint32_t k = i;
-		     k && v[k].group == v[k - 1].group && order_of(c, nodes, &v[k]) < order_of(c, nodes, &v[k - 1]);
-		     k--) {
-			struct sched_place one = v[k];
+	if (nodes && n && (uint32_t)cJSON_GetArraySize(nodes) == n) {
+		struct name_rank *names = xcalloc(n, sizeof(*names));
+		uint32_t i = 0;
 
-			v[k] = v[k - 1];
-			v[k - 1] = one;
+		cJSON_ArrayForEach (one, nodes) {
+			names[i] = (struct name_rank){cJSON_IsString(one) ? one->valuestring : "", i};
+			i++;
 		}
+		qsort(names, n, sizeof(*names), name_cmp);
+		order_places(c, names, v, n);
+		free(names);
+	}
 	cJSON_Delete(launch);
 }
 

@@ -77,6 +77,18 @@ static int is_read_early(const char *name)
 	       strcmp(name, "LD_LIBRARY_PATH") == 0;
 }
 
+/* One entry stands for all where all are equal, as they nearly always are. */
+static void fold_equal(cJSON *list)
+{
+	const cJSON *v;
+
+	cJSON_ArrayForEach (v, list)
+		if (strcmp(v->valuestring, list->child->valuestring) != 0)
+			return;
+	while (list->child && list->child->next)
+		cJSON_Delete(cJSON_DetachItemViaPointer(list, list->child->next));
+}
+
 static void add_places(const struct core *c, cJSON *o, const struct job_spec *s, const struct launch_at *at,
                        uint32_t n)
 {
@@ -99,10 +111,9 @@ static void add_places(const struct core *c, cJSON *o, const struct job_spec *s,
 		cJSON_AddItemToArray(gpus, ids_text(at[i].gpus, at[i].n_gpus));
 		cJSON_AddItemToArray(cpus, ids_text(at[i].cpus, at[i].n_cpus));
 		cJSON_AddItemToArray(addresses, cJSON_CreateString(x->inv.address ? x->inv.address : ""));
-		if (!i ||
-		    strcmp(cJSON_GetArrayItem(versions, cJSON_GetArraySize(versions) - 1)->valuestring, version) != 0)
-			cJSON_AddItemToArray(versions, cJSON_CreateString(version));
+		cJSON_AddItemToArray(versions, cJSON_CreateString(version));
 	}
+	fold_equal(versions);
 }
 
 /* What an interpreter that waits has: modules, its command without the program, and the variables that

@@ -266,8 +266,29 @@ static void test_spoiled_restart(void)
 	world_end_well(w);
 }
 
+/* Switched off, nothing waits any more: no job could take it. */
+static void test_off_later(void)
+{
+	struct world *w = make(382);
+	uint64_t id, s;
+
+	id = leave_parked(w);
+	w->warm_parked = 0;
+	world_restart(w);
+	world_forget(w);
+	s = sync_begins(w);
+	world_launch(w, "a", id, 1, LAUNCH_PARKED, 0, NULL);
+	sync_ends(w, s);
+	ok(world_count(w, "a", WM_KILL) > 0, "a launch that waits ends when the setting is off");
+	world_launch(w, "a", id, 1, LAUNCH_ENDED, 0, NULL);
+	world_launch(w, "a", id, 1, LAUNCH_CLEANED, 0, NULL);
+	ok(w->core->parks.all == NULL, "and is forgotten");
+	world_end_well(w);
+}
+
 int main(void)
 {
+	test_off_later();
 	test_restart();
 	test_restart_ended();
 	test_unknown();
