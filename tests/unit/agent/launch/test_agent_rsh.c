@@ -136,8 +136,9 @@ static void test_share(const char *path)
 		close(fds[i]);
 }
 
-/* Opens as many connections as the kernel has room for, without a word; ends when `hold` does. */
-static pid_t crowd_as(const char *path, uid_t uid, int n, const int hold[2])
+/* Opens as many connections as the kernel has room for, without a word, and then writes a byte to `told`;
+ * ends when `hold` does. */
+static pid_t crowd_as(const char *path, uid_t uid, int n, const int hold[2], const int told[2])
 {
 	pid_t pid = fork();
 	char byte;
@@ -151,6 +152,7 @@ static pid_t crowd_as(const char *path, uid_t uid, int n, const int hold[2])
 	for (int i = 0; i < n; i++)
 		if (dial_unix(path) < 0)
 			_exit(2);
+	(void)!write(told[1], "", 1);
 	(void)!read(hold[0], &byte, 1);
 	_exit(0);
 }
@@ -160,25 +162,31 @@ static void test_crowds(const char *path)
 {
 	static const uid_t uids[] = {65533, 0};
 	pid_t pids[2];
-	int hold[2];
+	int hold[2], told[2];
+	char byte;
 
 	if (geteuid() != 0) {
 		tap_skip("needs root to be another account");
 		return;
 	}
-	if (pipe(hold) < 0)
+	if (pipe(hold) < 0 || pipe(told) < 0)
 		tap_bail("pipe");
 	for (int i = 0; i < 2; i++) {
-		pids[i] = crowd_as(path, uids[i], 400, hold);
+		pids[i] = crowd_as(path, uids[i], 400, hold, told);
 		if (i == 0)
 			ok(ctl_wait_log(a, "event=rsh_stranger uid=65533", LONG),
 			   "an account without a launch is refused");
 	}
+	/* A silent connection makes room for a later one of its account: commands come after the crowd. */
+	close(told[1]); /* so that one which fails is not waited for */
+	for (int i = 0; i < 2; i++)
+		(void)!read(told[0], &byte, 1);
 	id[0] = 'x'; /* others than before */
 	for (uint64_t job = 52; job <= 53; job++)
 		one_rsh(path, job, 9);
 	close(hold[1]);
 	close(hold[0]);
+	close(told[0]);
 	for (int i = 0; i < 2; i++)
 		waitpid(pids[i], NULL, 0);
 }
