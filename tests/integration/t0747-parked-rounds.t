@@ -64,6 +64,8 @@ bad=0 warm=0
 for ((i = 1; i <= rounds; i++)); do
 	status=$((RANDOM % 4 == 0 ? 3 : 0)) before=${faults[RANDOM % ${#faults[@]}]} during=none seconds=0
 	[ $((RANDOM % 4)) -ne 0 ] || { during=${faults[RANDOM % ${#faults[@]}]} seconds=0.5; }
+	# The last but one leaves a pool, which the last one finds parked.
+	[ "$i" -lt $((rounds - 1)) ] || before=none during=none seconds=0
 	edit "$i" $status $seconds
 	hurt "$before"
 	[ "$before" = none ] && [ "$during" = none ] && [ "$i" -gt 1 ] && pool_park "$(pool_newest)"
