@@ -483,6 +483,8 @@ void parks_review(struct core *c)
 	}
 	for (size_t i = 0; i < n; i++)
 		review_pool(c, c->pools.touched[i]);
+	if (!n)
+		return;
 	c->pools.n_touched -= n;
 	memmove(c->pools.touched, c->pools.touched + n, c->pools.n_touched * sizeof(*c->pools.touched));
 }
